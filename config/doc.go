@@ -1,0 +1,61 @@
+// Package config holds the settings of one client of an external system: the
+// [Config] struct, its defaults, its validation, and the environment as a
+// source of it. It is data only; nothing here opens a connection or starts a
+// goroutine.
+//
+// # Fields
+//
+// The zero [Config] is every default, and every zero field takes its own:
+//
+//	Field                        Default                          Environment, after CLIENT_<SYSTEM>__   Rule
+//	MaxConnsPerHost              20                               MAX_CONNECTIONS                        1 to 1000000
+//	MaxIdleConnsPerHost          MaxConnsPerHost                  MAX_KEEPALIVE_CONNECTIONS              ≤ MaxConnsPerHost
+//	IdleConnTimeout              50s                              IDLE_CONN_TIMEOUT                      > 0, ≤ 24h
+//	MaxResponseHeaderBytes       1048576                          MAX_RESPONSE_HEADER_BYTES              1 to 2147483647
+//	Protocol                     http1                            PROTOCOL                               http1, http2
+//	ConnectTimeout               1s                               CONNECT_TIMEOUT                        ≤ 10s, < ReadTimeout
+//	ReadTimeout                  5s                               READ_TIMEOUT                           ≤ 60s, < TotalTimeout
+//	TotalTimeout                 7s                               TOTAL_TIMEOUT                          ≥ 2 × ConnectTimeout + ReadTimeout, ≤ 5m
+//	Bulkhead.MaxConcurrent       0.8 × MaxConnsPerHost            BULKHEAD_MAX_CONCURRENT                < MaxConnsPerHost; 1 of 1 is allowed
+//	Bulkhead.AcquireTimeout      100ms                            BULKHEAD_ACQUIRE_TIMEOUT               ≤ 1s, or NoWait (0)
+//	Bulkhead.MaxWaiting          10 × MaxConcurrent               BULKHEAD_MAX_WAITING                   ≥ 1, or NoQueue (0)
+//	Breaker.Window               30s or 2 × TotalTimeout          BREAKER_WINDOW                         ≥ 2 × TotalTimeout, ≤ 24h
+//	Breaker.MinRequests          10                               BREAKER_MIN_REQUESTS                   ≥ 1
+//	Breaker.FailureRatio         0.5                              BREAKER_FAILURE_RATIO                  > 0, ≤ 1
+//	Breaker.ConsecutiveFailures  MinRequests or MaxConcurrent     BREAKER_CONSECUTIVE_FAILURES           ≥ 1, or Off (off)
+//	Breaker.OpenFor              30s                              BREAKER_OPEN_FOR                       > 0, ≤ 24h
+//	Breaker.HalfOpenProbes       3                                BREAKER_HALF_OPEN_PROBES               ≥ 1
+//	Breaker.SlowCall             off                              BREAKER_SLOW_CALL                      ≤ ReadTimeout, or off
+//	Breaker.FailureStatus        500-599                          BREAKER_FAILURE_STATUS                 codes and ranges, 100 to 999
+//
+// Where two defaults are named, the larger one holds. The 0.8 is rounded down,
+// and at least 1.
+//
+// # Validation
+//
+// Nothing is silently adjusted. [Config.Complete] fills in the defaults or
+// reports every fault at once, each as a [*FieldError] that names the place, the
+// value, the rule and the remedy. A rule between two fields is judged with the
+// defaults in place, so a ReadTimeout of 8s alone is refused for the TotalTimeout
+// of 7s that it does not fit into.
+//
+// # Environment
+//
+// The variables of the system "sber-reports" begin with CLIENT_SBER_REPORTS__
+// (see [EnvPrefix]); [FromEnv] reads them.
+//
+//   - A duration carries a unit ("100ms", "1m30s"); a bare number is refused.
+//   - Numbers are decimal. Spaces are refused, except in a list of statuses.
+//   - A variable set to the empty string is unset.
+//   - An explicit 0 (or 0s) means [NoWait] for BULKHEAD_ACQUIRE_TIMEOUT and
+//     [NoQueue] for BULKHEAD_MAX_WAITING. Everywhere else it is refused, as it could
+//     mean none, no limit or the default.
+//   - The word off means [Off] for BREAKER_CONSECUTIVE_FAILURES, and off for
+//     BREAKER_SLOW_CALL.
+//   - Negative values are refused everywhere, the Go constants' −1 included.
+//   - A name that is no variable of this package but looks meant as one is refused
+//     with the right name: within two edits of one, in the wrong case, with one
+//     underscore after the system, beginning with BULKHEAD_ or BREAKER_, or short
+//     of that beginning (MAX_CONCURRENT). Any other variable under the prefix, such
+//     as BASE_URL or TOKEN, is the application's.
+package config

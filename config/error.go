@@ -1,0 +1,49 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"unicode/utf8"
+)
+
+// FieldError is one fault of a configuration. Errors of this package that hold
+// several are made by [errors.Join]; [errors.As] finds the first, and a walk over
+// Unwrap() []error finds all.
+type FieldError struct {
+	// Field is the field of [Config] by its Go path, such as "Bulkhead.MaxWaiting". For
+	// an unknown name it is the field that was probably meant; for a bad name of a
+	// system it is "".
+	Field string
+	// Place is where the value was set: Config.ReadTimeout in Go, or a variable such
+	// as CLIENT_SBER__READ_TIMEOUT.
+	Place string
+	// Value is what was found there. Text is quoted, and cut if it is long.
+	Value string
+	// Rule is what the value breaks.
+	Rule string
+	// Remedy is what to do about it.
+	Remedy string
+}
+
+// Error returns all of it in one line, except Field.
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("config: %s = %s: %s; %s", e.Place, e.Value, e.Rule, e.Remedy)
+}
+
+// LogValue implements [slog.LogValuer].
+func (e *FieldError) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("field", e.Field), slog.String("place", e.Place), slog.String("value", e.Value),
+		slog.String("rule", e.Rule), slog.String("remedy", e.Remedy),
+	)
+}
+
+// quote makes outside text fit for one line: control characters escaped, and no
+// more than 64 characters of what may be a certificate in the wrong variable.
+func quote(text string) string {
+	const most = 64
+	if utf8.RuneCountInString(text) > most {
+		return fmt.Sprintf("%.*q…", most, text)
+	}
+	return fmt.Sprintf("%q", text)
+}

@@ -1,0 +1,79 @@
+package exchange
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// A body is an Exchange seen as its response's body.
+type body Exchange
+
+func (b *body) Read(p []byte) (n int, err error) {
+	x := (*Exchange)(b)
+	if err := x.enter(); err != nil {
+		return 0, err
+	}
+	err = errNoReturn // unless the Read below returns
+	defer func() { err = x.leave(n, err) }()
+	n, err = x.inner.Read(p)
+	return n, err
+}
+
+// enter says that a Read goes into the inner body, unless x was interrupted.
+func (x *Exchange) enter() error {
+	x.mu.Lock()
+	if x.cause != nil {
+		defer x.mu.Unlock()
+		return x.cause
+	}
+	x.reading++
+	x.everRead = true
+	x.silentSince = x.Elapsed()
+	x.mu.Unlock()
+	x.waiting(true, false)
+	return nil
+}
+
+// leave says that a Read has returned n and err, and returns what of err the
+// caller should see. A half-closed peer of an upgraded connection still listens.
+// A Read that ends x counts as running until it has.
+func (x *Exchange) leave(n int, err error) error {
+	defer x.waiting(false, n > 0 || err == io.EOF)
+	x.mu.Lock()
+	last := x.cause != nil || err != nil && !(x.upgraded && err == io.EOF)
+	if !last {
+		x.reading--
+		x.silentSince, x.lastRead = never, x.Elapsed()
+	}
+	x.mu.Unlock()
+	if last {
+		return x.end(err)
+	}
+	return err
+}
+
+// Close closes the inner body first: that may unblock a Read, which must not
+// look like a failure, and what x holds is given back when the connection is free.
+func (b *body) Close() error {
+	x := (*Exchange)(b)
+	x.mu.Lock()
+	x.closed = x.closed || x.cause == nil
+	x.mu.Unlock()
+	defer x.end(nil)
+	return x.inner.Close()
+}
+
+// A stream is the body of a 101 response: the other protocol's connection.
+type stream struct {
+	*body
+	io.Writer
+}
+
+// CloseWrite half-closes the connection as the one of net/http does.
+func (s *stream) CloseWrite() error {
+	if c, ok := s.Writer.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return fmt.Errorf("exchange: CloseWrite: %w", http.ErrNotSupported)
+}

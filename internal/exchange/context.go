@@ -1,0 +1,106 @@
+package exchange
+
+import (
+	"context"
+	"time"
+)
+
+// A ctx is an Exchange seen as the context of the request that is sent: the
+// caller's, ended early by an interruption or by the exchange's end. It exists
+// because context.WithCancelCause and a context.AfterFunc on it, which do the
+// same, allocate two more.
+type ctx Exchange
+
+// contextState is the part of an Exchange that belongs to its ctx. It is guarded by the Exchange's mu.
+type contextState struct {
+	done     chan struct{} // nil if x has no context of its own
+	deadline time.Time
+	doneErr  error
+	child    func()
+	children context.Context // parent of all but the first
+	endMore  context.CancelFunc
+}
+
+// derive gives x a context of its own, which Interrupt can end.
+func (x *Exchange) derive() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.done != nil {
+		return
+	}
+	x.done = make(chan struct{})
+	if x.cause != nil { // already
+		x.doneErr = context.Canceled
+		close(x.done)
+	}
+}
+
+// Context is what the layers below, and whatever a Begin waits for, should heed.
+func (x *Exchange) Context() context.Context {
+	if x.done != nil {
+		return (*ctx)(x)
+	}
+	return x.caller
+}
+
+// SetDeadline tells those below when a bound will end x, at the latest.
+func (x *Exchange) SetDeadline(t time.Time) { x.deadline = t }
+
+func (c *ctx) Value(key any) any     { return c.caller.Value(key) }
+func (c *ctx) Done() <-chan struct{} { return c.done }
+
+func (c *ctx) Deadline() (time.Time, bool) {
+	d, ok := c.caller.Deadline()
+	if !c.deadline.IsZero() && (!ok || c.deadline.Before(d)) {
+		return c.deadline, true
+	}
+	return d, ok
+}
+
+func (c *ctx) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doneErr
+}
+
+// AfterFunc lets package context hang children below c without a goroutine for
+// each. The first (http.Transport's) is kept until c ends; others come and go
+// below a standard context, since there is no telling how many there will be.
+func (c *ctx) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.doneErr != nil:
+		go f()
+		return stays
+	case c.child == nil:
+		c.child = f
+		return stays
+	case c.children == nil:
+		c.children, c.endMore = context.WithCancel(context.WithoutCancel(c.caller))
+	}
+	return context.AfterFunc(c.children, f)
+}
+
+// stays is a stop function that comes too late: a child that has ended does not mind being ended again.
+func stays() bool { return false }
+
+// cancel ends x's context, if it has one, with err.
+func (x *Exchange) cancel(err error) {
+	x.mu.Lock()
+	if x.done == nil || x.doneErr != nil {
+		x.mu.Unlock()
+		return
+	}
+	x.doneErr = err
+	close(x.done)
+	child, endMore := x.child, x.endMore
+	x.child = nil
+	x.mu.Unlock()
+	if child != nil {
+		child()
+	}
+	if endMore != nil {
+		endMore()
+	}
+}

@@ -1,0 +1,202 @@
+package resilient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/resilient-go/resilient/config"
+)
+
+// A Registry makes the clients of one process, one for each system, and holds
+// them until they are closed. It is safe for concurrent use.
+type Registry struct {
+	prefix     string
+	maxConns   int
+	registerer prometheus.Registerer
+
+	mu         sync.Mutex
+	registered bool
+	clients    map[string]*Client // by config.Key
+}
+
+// DefaultRegistry is the registry of NewClient. In its first NewClient it
+// registers its Collector with [prometheus.DefaultRegisterer].
+var DefaultRegistry = NewRegistry(WithRegisterer(prometheus.DefaultRegisterer))
+
+// A RegistryOption is a setting of a Registry.
+type RegistryOption func(*Registry)
+
+// WithRegisterer has the registry register its Collector with r, in its first
+// NewClient, which fails if that does. Without it the caller registers [Registry.Collector].
+func WithRegisterer(r prometheus.Registerer) RegistryOption {
+	return func(g *Registry) { g.registerer = r }
+}
+
+// WithMetricPrefix sets what the names of the metrics begin with, in place of
+// "resilient_". "" gives the plain names of the rule book.
+func WithMetricPrefix(prefix string) RegistryOption {
+	return func(g *Registry) { g.prefix = prefix }
+}
+
+// WithMaxTotalConns refuses a client whose MaxConnsPerHost would bring the sum
+// over all clients above n. 0 = no limit.
+func WithMaxTotalConns(n int) RegistryOption {
+	return func(g *Registry) { g.maxConns = n }
+}
+
+// NewRegistry returns an empty Registry, for tests or for a part of a process
+// that keeps its systems to itself.
+func NewRegistry(opts ...RegistryOption) *Registry {
+	g := &Registry{prefix: "resilient_", clients: map[string]*Client{}}
+	for _, opt := range opts {
+		opt(g)
+	}
+	return g
+}
+
+// NewClient makes the client of a system. The name matches
+// [a-z][a-z0-9]*([-_][a-z0-9]+)*, is at most 63 long and not "default". A name
+// that is in use is a DuplicateError, where "-" and "_" are the same. Every
+// fault of name, configuration and options is told at once.
+//
+// The client stays in the registry until it is closed.
+func (g *Registry) NewClient(name string, cfg Config, opts ...Option) (*Client, error) {
+	o, optErr := collect(opts)
+	full, cfgErr := cfg.Complete()
+	if err := errors.Join(config.CheckName(name), cfgErr, optErr); err != nil {
+		return nil, err
+	}
+	c := newClient(name, full, o, g)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.admit(c); err != nil {
+		release(c)
+		return nil, err
+	}
+	g.clients[config.Key(name)] = c
+	return c, nil
+}
+
+// admit says what keeps c out.
+func (g *Registry) admit(c *Client) error {
+	if known, ok := g.clients[config.Key(c.name)]; ok {
+		return &DuplicateError{Name: c.name, Existing: known.name}
+	}
+	if sum := g.sum() + c.cfg.MaxConnsPerHost; g.maxConns > 0 && sum > g.maxConns {
+		return fmt.Errorf("resilient: %s: MaxConnsPerHost %d would bring the sum over all clients to %d, above the registry's limit of %d; lower it, or raise WithMaxTotalConns",
+			c.name, c.cfg.MaxConnsPerHost, sum, g.maxConns)
+	}
+	if err := use(c, c.opts.base); err != nil {
+		return err
+	}
+	if g.registered || g.registerer == nil {
+		return nil
+	}
+	if err := g.registerer.Register(g.Collector()); err != nil {
+		return fmt.Errorf("resilient: registering the metrics: %w", err)
+	}
+	g.registered = true
+	return nil
+}
+
+func (g *Registry) sum() (n int) {
+	for _, c := range g.clients {
+		n += c.cfg.MaxConnsPerHost
+	}
+	return n
+}
+
+func (g *Registry) remove(c *Client) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if key := config.Key(c.name); g.clients[key] == c {
+		delete(g.clients, key)
+	}
+}
+
+// Client returns the client of that name, or a NotFoundError.
+func (g *Registry) Client(name string) (*Client, error) {
+	g.mu.Lock()
+	c, ok := g.clients[config.Key(name)]
+	g.mu.Unlock()
+	if !ok || c.name != name {
+		return nil, &NotFoundError{Name: name, Known: g.Names()}
+	}
+	return c, nil
+}
+
+// Names returns the names of the clients, sorted.
+func (g *Registry) Names() []string {
+	var names []string
+	for _, c := range g.all() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// States returns the states of the clients, sorted by name.
+func (g *Registry) States() []State {
+	var states []State
+	for _, c := range g.all() {
+		states = append(states, c.State())
+	}
+	return states
+}
+
+// all returns the clients, sorted by name, so that none is asked anything under g's lock.
+func (g *Registry) all() []*Client {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.SortedFunc(maps.Values(g.clients), func(a, b *Client) int { return strings.Compare(a.name, b.name) })
+}
+
+// Shutdown shuts all clients down together. See [Client.Shutdown].
+func (g *Registry) Shutdown(ctx context.Context) error {
+	clients := g.all()
+	errs := make([]error, len(clients))
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		wg.Go(func() {
+			if err := c.Shutdown(ctx); err != nil {
+				errs[i] = fmt.Errorf("resilient: %s: %w", c.name, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// bases are the foreign transports in use, of all registries: sharing one would
+// share its connections. A client's are taken out when it is closed.
+var bases = struct {
+	sync.Mutex
+	user map[http.RoundTripper]*Client
+}{user: map[http.RoundTripper]*Client{}}
+
+// use makes base c's, unless it is another's. One that can't be compared can't be known again.
+func use(c *Client, base http.RoundTripper) error {
+	if base == nil || !hashable(base) {
+		return nil
+	}
+	bases.Lock()
+	defer bases.Unlock()
+	if user := bases.user[base]; user != nil && user != c {
+		return fmt.Errorf("resilient: %s: its base is that of client %q; give each a transport of its own", c.name, user.name)
+	}
+	bases.user[base] = c
+	return nil
+}
+
+func release(c *Client) {
+	bases.Lock()
+	defer bases.Unlock()
+	maps.DeleteFunc(bases.user, func(_ http.RoundTripper, user *Client) bool { return user == c })
+}

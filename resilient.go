@@ -1,0 +1,105 @@
+// Package resilient makes HTTP clients for the external systems that a service
+// calls (a bank, a fiscal printer, an insurer), one isolated client for each,
+// which can't take the service down with it when its system hangs.
+//
+//	sber, err := resilient.NewClient("sber", resilient.Config{})
+//	if err != nil {
+//		return err
+//	}
+//	defer sber.Close()
+//	api, err := bank.NewClientWithResponses(url, bank.WithHTTPClient(sber))
+//
+// A [Client] is what generated OpenAPI clients and SDKs take: it has Do, it is
+// an [http.RoundTripper], and [Client.HTTPClient] returns an *http.Client.
+//
+// # What a request goes through
+//
+//	bulkhead    at most MaxConcurrent exchanges; waits for a permit at most AcquireTimeout
+//	breaker     refuses at once while the system is known to fail
+//	timeouts    connect < read < total, to the end of the body
+//	transport   a connection pool of the system's own
+//
+// A permit is held until the response body has been read to its end, has
+// failed or has been closed: close bodies, as with any client. Redirects are
+// followed as http.Client does; each hop is an exchange of its own.
+//
+// # Errors
+//
+// What failed is found with errors.Is and errors.As, also through *url.Error:
+//
+//	ErrUnavailable       the system was not called: it has no room, or is known to fail
+//	  ErrBulkheadFull    *FullError: no permit in time
+//	  ErrCircuitOpen     *OpenError: the breaker is open
+//	  ErrClosed          *ClosedError: the client is closed
+//	ErrTimeout           *TimeoutError: it took too long; also context.DeadlineExceeded
+//	context.Canceled     the caller gave up; with its cause, if it gave one
+//
+// Others are the transport's, as they are. A response with a failure status is
+// no error. [StatusCode] maps an error to what a handler should answer, and
+// [NotSent] tells whether the request may safely be sent elsewhere.
+//
+// # One name
+//
+// The name given to NewClient is the bulkhead's, the breaker's, that of the
+// metrics' label and of the environment's prefix. A second compartment of one
+// partner, so that /reports can't eat /pay, is a client of its own: "sber-reports".
+package resilient
+
+import (
+	"context"
+
+	"github.com/resilient-go/resilient/config"
+	"github.com/resilient-go/resilient/semaphore"
+	"github.com/resilient-go/resilient/transport"
+)
+
+// Config is the settings of a client. The zero value is every default. It is an alias of [config.Config].
+type Config = config.Config
+
+// FromEnv reads the settings of a system from the environment. See [config.FromEnv].
+func FromEnv(system string) (Config, error) { return config.FromEnv(system) }
+
+// What package config calls the values of fields whose zero means "the default".
+const (
+	NoWait  = config.NoWait  // Bulkhead.AcquireTimeout: refuse at once
+	NoQueue = config.NoQueue // Bulkhead.MaxWaiting: nobody waits
+	Off     = config.Off     // Breaker.ConsecutiveFailures: the ratio alone opens it
+)
+
+// Bounds are other bounds for one request. It is an alias of [transport.Bounds].
+type Bounds = transport.Bounds
+
+// Unbounded, in Bounds, lifts a bound.
+const Unbounded = transport.Unbounded
+
+// WithBounds gives the requests made with the context it returns other bounds than their client's.
+// See [transport.WithBounds].
+func WithBounds(ctx context.Context, b Bounds) context.Context { return transport.WithBounds(ctx, b) }
+
+// A Verdict is what an exchange says about its system, for the breaker. It is an alias of [transport.Verdict].
+type Verdict = transport.Verdict
+
+// The verdicts.
+const (
+	Success = transport.Success
+	Failure = transport.Failure
+	Neutral = transport.Neutral
+)
+
+// A Transition is a change of a breaker's state. It is an alias of [transport.Transition].
+type Transition = transport.Transition
+
+// The errors of the layers. They are aliases, so that a caller needs only this package.
+type (
+	FullError    = semaphore.FullError
+	OpenError    = transport.OpenError
+	TimeoutError = transport.TimeoutError
+)
+
+// What errors.Is finds. See the package's comment.
+var (
+	ErrUnavailable  = semaphore.ErrUnavailable
+	ErrBulkheadFull = semaphore.ErrBulkheadFull
+	ErrCircuitOpen  = transport.ErrCircuitOpen
+	ErrTimeout      = transport.ErrTimeout
+)

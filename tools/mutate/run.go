@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// runAll tests the mutants, several at a time, and sets their status.
+func runAll(o options, pkgs []*pkg, all []*mutant) error {
+	tmp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+
+	timeout := func(pattern string) (time.Duration, error) { // from the tests without a mutant
+		goTest(o.root, pattern, "", time.Hour) // compile, so that the second run is the tests' alone
+		start := time.Now()
+		if out, err := goTest(o.root, pattern, "", time.Hour); err != nil {
+			return 0, fmt.Errorf("the tests of %s fail without a mutant:\n%s", pattern, out)
+		}
+		return 10*time.Since(start) + o.grace, nil
+	}
+	for _, p := range pkgs {
+		if p.timeout, err = timeout(p.ImportPath); err != nil {
+			return err
+		}
+	}
+	whole, err := timeout("./...")
+	if err != nil {
+		return err
+	}
+
+	todo := make(chan *mutant)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	count, start, shown := map[status]int{}, time.Now(), time.Now()
+	for i := range o.jobs {
+		wg.Go(func() {
+			for m := range todo {
+				if m.status == notRun {
+					m.try(o.root, filepath.Join(tmp, fmt.Sprint(i)), whole)
+				}
+				mu.Lock()
+				count[m.status]++
+				done := count[caught] + count[survived] + count[notViable]
+				if done == len(all) || time.Since(shown) > 10*time.Second {
+					shown = time.Now()
+					fmt.Fprintf(os.Stderr, "%d/%d mutants after %s: %d caught, %d survived, %d not viable\n",
+						done, len(all), time.Since(start).Round(time.Second), count[caught], count[survived], count[notViable])
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range all {
+		todo <- m
+	}
+	close(todo)
+	wg.Wait()
+	return nil
+}
+
+// try tests the mutant: with its package's tests first, which are quick, then with all of the module's.
+func (m *mutant) try(root, dir string, whole time.Duration) {
+	overlay, err := m.write(dir)
+	if err != nil {
+		panic(err) // without a temporary directory nothing that follows would mean anything
+	}
+	out, err := goTest(root, m.pkg.ImportPath, overlay, m.pkg.timeout)
+	if err == nil {
+		out, err = goTest(root, "./...", overlay, whole)
+	}
+	switch {
+	case err == nil:
+		m.status = survived
+	case bytes.Contains(out, []byte("[build failed]")): // the type checker lets a little through
+		m.status = notViable
+	default:
+		m.status = caught
+	}
+}
+
+// write puts the mutated file into the directory, and the overlay that has the go command take it for the original one.
+func (m *mutant) write(dir string) (overlay string, err error) {
+	mutated, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(mutated, m.apply(), 0o600); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(map[string]any{"Replace": map[string]string{m.pkg.files[m.file].path: mutated}})
+	if err != nil {
+		return "", err
+	}
+	return overlay, os.WriteFile(overlay, data, 0o600)
+}
+
+// goTest runs tests. A binary that hangs ends itself at the timeout, or else the go command ends it a minute later.
+func goTest(root, pattern, overlay string, timeout time.Duration) ([]byte, error) {
+	// Without vet, which would catch mutants that no test does.
+	cmd := exec.Command("go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+timeout.String(), "-overlay="+overlay,
+		// With a limit: a mutant that allocates for ever must not take the machine's memory.
+		"-exec", `sh -c 'ulimit -v 4000000; exec "$0" "$@"'`, pattern)
+	cmd.Dir = root
+	return cmd.CombinedOutput()
+}

@@ -1,0 +1,110 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/resilient-go/resilient/internal/exchange"
+	"github.com/resilient-go/resilient/semaphore"
+)
+
+var (
+	// ErrCircuitOpen is matched by every OpenError.
+	ErrCircuitOpen = errors.New("circuit open")
+
+	// ErrTimeout is matched by every TimeoutError.
+	ErrTimeout = errors.New("timeout")
+)
+
+// An OpenError refuses a request while the breaker is open, or half-open with
+// all its probes taken. No byte of the request was sent. It matches
+// ErrCircuitOpen and [semaphore.ErrUnavailable].
+type OpenError struct {
+	System     string
+	RetryAfter time.Duration // until the first probe is let through; 0 = unknown
+}
+
+func (e *OpenError) Error() string {
+	if e.RetryAfter == 0 {
+		return "transport: " + e.System + ": circuit open"
+	}
+	return fmt.Sprintf("transport: %s: circuit open for another %v", e.System, e.RetryAfter)
+}
+
+// Is matches ErrCircuitOpen and semaphore.ErrUnavailable.
+func (e *OpenError) Is(target error) bool {
+	return target == ErrCircuitOpen || target == semaphore.ErrUnavailable
+}
+
+// LogValue groups the error's text and its fields.
+func (e *OpenError) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("msg", e.Error()), slog.String("system", e.System), slog.Duration("retry_after", e.RetryAfter))
+}
+
+// A Phase is the bound that ended an exchange.
+type Phase string
+
+// The phases of a TimeoutError.
+const (
+	PhaseConnect  Phase = "connect"  // dialling, or a proxy's answer to CONNECT
+	PhaseTLS      Phase = "tls"      // the TLS handshake
+	PhaseRead     Phase = "read"     // the system was silent
+	PhaseTotal    Phase = "total"    // the exchange was not over in time
+	PhaseDeadline Phase = "deadline" // the same, and it was the caller's deadline that made the total so short
+)
+
+// A TimeoutError ends an exchange that took too long. It matches ErrTimeout and
+// [context.DeadlineExceeded], whose text its own contains.
+type TimeoutError struct {
+	System string
+	Phase  Phase
+	Limit  time.Duration // the bound; 0 where it is a foreign transport's
+
+	unsent bool
+}
+
+func (e *TimeoutError) Error() string {
+	limit := ""
+	if e.Limit > 0 {
+		limit = fmt.Sprintf(" of %v", e.Limit)
+	}
+	return fmt.Sprintf("transport: %s: %s timeout%s: %v", e.System, e.Phase, limit, context.DeadlineExceeded)
+}
+
+// Timeout is true. It is here since [net/url.Error] asks no deeper.
+func (e *TimeoutError) Timeout() bool { return true }
+
+// Temporary is true, as context.DeadlineExceeded's is.
+func (e *TimeoutError) Temporary() bool { return true }
+
+// Is matches ErrTimeout.
+func (e *TimeoutError) Is(target error) bool { return target == ErrTimeout }
+
+func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
+
+// LogValue groups the error's text and its fields.
+func (e *TimeoutError) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("msg", e.Error()), slog.String("system", e.System),
+		slog.String("phase", string(e.Phase)), slog.Duration("limit", e.Limit))
+}
+
+// NotSent reports whether err proves that no byte of the request left this
+// process, so that it may safely be sent elsewhere: it was refused, or no
+// connection could be made. It errs on the side of false. Over a foreign base,
+// for a request that follows a redirect, and for one that net/http repeats by
+// itself when an idle connection turns out dead, a failed dial proves nothing.
+func NotSent(err error) bool {
+	if _, ok := errors.AsType[*exchange.LaterHopError](err); ok {
+		return false
+	}
+	if d, ok := errors.AsType[*dialError](err); ok {
+		return d.unsent
+	}
+	if t, ok := errors.AsType[*TimeoutError](err); ok {
+		return t.unsent
+	}
+	return errors.Is(err, semaphore.ErrUnavailable)
+}

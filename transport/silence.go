@@ -1,0 +1,38 @@
+package transport
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A silence tells how long a system has sent nothing to anybody who waited for
+// it. It is the system's, not one exchange's: impatient callers of a slow
+// partner that answers others are no sign that it hangs.
+type silence struct {
+	epoch   time.Time
+	waiting atomic.Int64
+	since   atomic.Int64 // when somebody began to wait after nobody had, in ns since epoch
+	heard   atomic.Int64 // when something was last heard
+}
+
+func (s *silence) now() int64 { return int64(time.Since(s.epoch)) }
+
+// wait says that somebody starts to wait, or stops, having heard something or not.
+func (s *silence) wait(start, heard bool) {
+	if heard {
+		s.heard.Store(s.now())
+	}
+	if !start {
+		s.waiting.Add(-1)
+		return
+	}
+	if s.waiting.Load() == 0 {
+		s.since.Store(s.now()) // before it can count, so that nobody sees the count with an old time
+	}
+	s.waiting.Add(1)
+}
+
+// lasts returns for how long it has, for one who waits.
+func (s *silence) lasts() time.Duration {
+	return time.Duration(s.now() - max(s.since.Load(), s.heard.Load()))
+}

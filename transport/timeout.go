@@ -1,0 +1,200 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/resilient-go/resilient/config"
+	"github.com/resilient-go/resilient/internal/exchange"
+)
+
+// Timeouts bounds exchanges by a total and by the system's silence.
+//
+// The total runs from admission to the end of the body, and is at most what
+// remains of the caller's deadline less a margin (a tenth of it, at most 100 ms),
+// so that our error, which says more, comes first. A total that is shorter for
+// that reason is still the caller's: its phase is [PhaseDeadline].
+//
+// Silence runs from the start of the round trip to the headers, anew with each
+// piece of the request body that is taken, and then inside each Read of the
+// body: a slow consumer is not a slow system.
+type Timeouts struct {
+	system  string
+	connect time.Duration // of the own base; 0 over a foreign one
+	http2   bool
+	bounds  atomic.Pointer[Bounds]
+	idle    sync.Pool // of *alarm
+	layer   exchange.Layer
+}
+
+// Timeout returns a layer that bounds exchanges by b, over any base.
+func Timeout(system string, b Bounds) Layer {
+	return newTimeouts(system, b).Wrap
+}
+
+// NewTimeouts returns the bounds of cfg, to be used over the [Base] of cfg.
+func NewTimeouts(system string, cfg config.Config) *Timeouts {
+	t := newTimeouts(system, Bounds{Total: cfg.TotalTimeout, Read: cfg.ReadTimeout})
+	t.connect, t.http2 = cfg.ConnectTimeout, cfg.Protocol == config.HTTP2
+	return t
+}
+
+func newTimeouts(system string, b Bounds) *Timeouts {
+	t := &Timeouts{system: system}
+	t.bounds.Store(&b)
+	t.layer = exchange.Layer{Begin: t.begin, Failed: t.failed, End: t.end, Interrupts: true, Uploads: true}
+	return t
+}
+
+// Wrap is a [Layer].
+func (t *Timeouts) Wrap(next http.RoundTripper) http.RoundTripper { return t.layer.Wrap(next) }
+
+func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
+	own, asked := t.bounds.Load(), boundsOf(x)
+	total, read := pick(own.Total, asked.Total), pick(own.Read, asked.Read)
+	phase := PhaseTotal
+	if total > 0 {
+		if deadline, ok := x.Context().Deadline(); ok {
+			left := time.Until(deadline)
+			if left = max(1, left-min(left/10, 100*time.Millisecond)); left < total {
+				total, phase = left, PhaseDeadline
+			}
+		}
+		x.SetDeadline(time.Now().Add(total))
+	}
+	if total <= 0 && read <= 0 {
+		return nil
+	}
+	a, _ := t.idle.Get().(*alarm)
+	if a == nil {
+		a = &alarm{t: t}
+	}
+	a.set(x, total, read, phase)
+	h.Token = a
+	return nil
+}
+
+func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold) {
+	if a, ok := h.Token.(*alarm); ok && a.stop() {
+		t.idle.Put(a)
+	}
+}
+
+// failed turns the timeouts of a dial and of a TLS handshake into TimeoutErrors,
+// and notes what a failed dial proves.
+func (t *Timeouts) failed(x *exchange.Exchange, err error) error {
+	own, ok := errors.AsType[*dialError](err)
+	unsent := t.connect > 0 && x.Request.Response == nil && !t.replayable(x.Request)
+	if ok {
+		own.unsent = unsent
+	}
+	op, isOp := errors.AsType[*net.OpError](err)
+	n, isNet := errors.AsType[net.Error](err)
+	switch {
+	case !isNet || !n.Timeout():
+		return err
+	case ok:
+		return &TimeoutError{System: t.system, Phase: PhaseConnect, Limit: own.limit, unsent: unsent}
+	case isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
+		return &TimeoutError{System: t.system, Phase: PhaseConnect}
+	case strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http's error has nothing else to know it by
+		return &TimeoutError{System: t.system, Phase: PhaseTLS, Limit: t.connect, unsent: unsent}
+	}
+	return err
+}
+
+// replayable reports whether net/http may have sent req once already when it
+// fails to make a connection for it.
+func (t *Timeouts) replayable(req *http.Request) bool {
+	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+		return false
+	}
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	_, key := req.Header["Idempotency-Key"]
+	_, xkey := req.Header["X-Idempotency-Key"]
+	return key || xkey || t.http2 // which repeats what a server says it has not processed
+}
+
+// An alarm bounds one exchange at a time. One timer serves both bounds: a
+// Read costs it nothing, since it looks at the silence when it rings and then
+// sleeps for what is left. Reused, it costs no allocation; a timer for each
+// exchange would be two.
+type alarm struct {
+	t *Timeouts
+
+	mu    sync.Mutex
+	x     *exchange.Exchange // nil once it has ended
+	timer *time.Timer
+	limit time.Duration // the total; 0 or less for none
+	due   time.Duration // when it is over, since x.Start
+	read  time.Duration // 0 or less for none
+	phase Phase
+}
+
+func (a *alarm) set(x *exchange.Exchange, total, read time.Duration, phase Phase) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.x, a.limit, a.due, a.read, a.phase = x, total, x.Elapsed()+total, read, phase
+	first := total
+	if total <= 0 || 0 < read && read < total {
+		first = read
+	}
+	if a.timer == nil {
+		a.timer = time.AfterFunc(first, a.ring)
+	} else {
+		a.timer.Reset(first)
+	}
+}
+
+// stop reports whether a can be used again: not if it may be ringing.
+func (a *alarm) stop() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.x = nil
+	return a.timer.Stop()
+}
+
+func (a *alarm) ring() {
+	x, by, timeout := a.check()
+	if x != nil {
+		x.Interrupt(by, timeout, context.DeadlineExceeded)
+	}
+}
+
+// check returns the exchange to interrupt, or sets the timer to when there may
+// be one. A silence that has yet to begin can't be over before read has passed.
+func (a *alarm) check() (*exchange.Exchange, exchange.By, *TimeoutError) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.x == nil {
+		return nil, 0, nil
+	}
+	next := time.Duration(1<<63 - 1)
+	if a.limit > 0 {
+		if next = a.due - a.x.Elapsed(); next <= 0 {
+			by := exchange.Bound
+			if a.phase == PhaseDeadline {
+				by = exchange.Caller
+			}
+			return a.x, by, &TimeoutError{System: a.t.system, Phase: a.phase, Limit: a.limit}
+		}
+	}
+	if a.read > 0 {
+		left := a.read - max(0, a.x.Silence())
+		if left <= 0 {
+			return a.x, exchange.Bound, &TimeoutError{System: a.t.system, Phase: PhaseRead, Limit: a.read}
+		}
+		next = min(next, left)
+	}
+	a.timer.Reset(next)
+	return nil, 0, nil
+}
