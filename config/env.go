@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -63,29 +64,36 @@ func meant(prefix, variable string) *field {
 		}
 		return fields[i]
 	}
-	f, edits := nearest(rest)
-	grouped := strings.HasPrefix(rest+"_", "BULKHEAD_") || strings.HasPrefix(rest+"_", "BREAKER_")
-	if edits > 2 && !grouped {
-		return nil
+	if f, near := nearest(rest); near {
+		return f
 	}
-	return f
+	return nil
 }
 
 // nearest returns the field whose name is the fewest edits from name, which is in
-// upper case. The last part of a nested field's name alone counts as one edit: it
-// is the right name on the wrong level.
-func nearest(name string) (*field, int) {
-	best, least := fields[0], 1<<30
+// upper case, and whether that is near enough to be what was meant: within two
+// edits, right but on the wrong level, or in one of our groups.
+func nearest(name string) (best *field, near bool) {
+	group, bare := "", name
+	for _, g := range []string{"BULKHEAD_", "BREAKER_"} {
+		if strings.HasPrefix(name+"_", g) {
+			group, bare = g, strings.TrimPrefix(name, g)
+		}
+	}
+	least := math.MaxInt
 	for _, f := range fields {
 		edits := distance(name, f.env)
-		if leaf := f.key[strings.LastIndex(f.key, ".")+1:]; strings.EqualFold(leaf, name) {
+		switch leaf := f.key[strings.LastIndex(f.key, ".")+1:]; {
+		case strings.EqualFold(leaf, bare):
 			edits = min(edits, 1)
+		case !strings.HasPrefix(f.env, group):
+			continue
 		}
 		if edits < least {
 			best, least = f, edits
 		}
 	}
-	return best, least
+	return best, least <= 2 || group != ""
 }
 
 // distance is Levenshtein's: the insertions, deletions and substitutions from a to b.

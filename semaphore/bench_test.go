@@ -135,9 +135,45 @@ func BenchmarkHandOff(b *testing.B) {
 			b.Run(fmt.Sprintf("%d/%s", waiters, bh.name), func(b *testing.B) {
 				ctx, s := requestContext(b), bh.make(1)
 				b.ReportAllocs()
-				var all sync.WaitGroup
-				work := func(n int) {
-					for range n {
+				b.ResetTimer()
+				for done := 0; done < b.N; done += waiters {
+					b.StopTimer()
+					hold, err := s.Acquire(ctx, 0)
+					if err != nil {
+						b.Fatal(err)
+					}
+					var all sync.WaitGroup
+					for range waiters {
+						all.Go(func() {
+							p, err := s.Acquire(ctx, time.Hour)
+							if err != nil {
+								b.Error(err)
+								return
+							}
+							p.Release()
+						})
+					}
+					time.Sleep(time.Duration(waiters) * 2 * time.Microsecond) // for nearly all to be in the queue
+					b.StartTimer()
+					hold.Release()
+					all.Wait()
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkQueue is the time to wait in a queue of that many and to hand over, again and again, by the same callers. A channel is
+// not in it, as one that has just been released can be had again past the queue more often than not.
+func BenchmarkQueue(b *testing.B) {
+	for _, waiters := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(waiters), func(b *testing.B) {
+			ctx, s := requestContext(b), bulkheads[0].make(1)
+			b.ReportAllocs()
+			var all sync.WaitGroup
+			for range waiters {
+				all.Go(func() {
+					for range 1 + b.N/waiters {
 						p, err := s.Acquire(ctx, time.Hour)
 						if err != nil {
 							b.Error(err)
@@ -145,20 +181,10 @@ func BenchmarkHandOff(b *testing.B) {
 						}
 						p.Release()
 					}
-				}
-				hold, err := s.Acquire(ctx, 0)
-				if err != nil {
-					b.Fatal(err)
-				}
-				for range waiters {
-					all.Go(func() { work(1 + b.N/waiters) })
-				}
-				time.Sleep(50 * time.Millisecond) // for all to be in the queue
-				b.ResetTimer()
-				hold.Release()
-				all.Wait()
-			})
-		}
+				})
+			}
+			all.Wait()
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,10 +48,14 @@ func (x *Exchange) leave(n int, err error) error {
 		x.silentSince, x.lastRead = never, x.Elapsed()
 	}
 	x.mu.Unlock()
-	if last {
-		return x.end(err)
+	if !last {
+		return err
 	}
-	return err
+	fault := err
+	if err == io.EOF {
+		fault = nil
+	}
+	return cmp.Or(x.end(fault), err)
 }
 
 // Close closes the inner body first: that may unblock a Read, which must not

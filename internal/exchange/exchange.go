@@ -144,25 +144,25 @@ func (x *Exchange) interrupted(by By, cause error) {
 
 func (x *Exchange) callerGone() { x.Interrupt(Caller, CallerError(x.caller), x.caller.Err()) }
 
-// end ends x unless it is over, and returns what the caller should see of err:
-// whatever interrupted x comes before it, and nil and io.EOF are no fault.
+// end ends x unless it is over. A nil err is a good end. It returns what the
+// caller should see of err: whatever interrupted x comes first.
 func (x *Exchange) end(err error) error {
 	x.mu.Lock()
-	fault, panicked := err != nil && err != io.EOF, err == errNoReturn
-	if fault && !panicked && x.Sent && !x.over && x.cause == nil {
+	panicked := err == errNoReturn
+	if err != nil && !panicked && x.Sent && !x.over && x.cause == nil {
 		x.blameCaller(err)
 	}
 	if x.cause != nil {
-		err, fault = x.cause, true
+		err = x.cause
 	}
 	if x.over {
 		x.mu.Unlock()
 		return err
 	}
 	x.over, x.Panicked = true, panicked
-	if fault && !x.closed {
+	if !x.closed {
 		x.Fault = err
-		x.BadBody = !x.open && x.cause == nil && x.badBody != nil
+		x.BadBody = err != nil && !x.open && x.cause == nil && x.badBody != nil
 	}
 	x.Upgraded = x.upgraded
 	outer := x.outer

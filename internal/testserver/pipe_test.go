@@ -82,9 +82,9 @@ func TestPipeReadDeadline(t *testing.T) {
 }
 
 func TestPipeEnds(t *testing.T) {
-	buf := make([]byte, 16)
 	t.Run("close", func(t *testing.T) {
 		piped(t, func(t *testing.T, a, b *pipeConn) {
+			buf := make([]byte, 16)
 			a.Write([]byte("last"))
 			a.Close()
 			if n, err := b.Read(buf); n != 4 || err != nil {
@@ -127,6 +127,7 @@ func TestPipeEnds(t *testing.T) {
 	})
 	t.Run("half close", func(t *testing.T) {
 		piped(t, func(t *testing.T, a, b *pipeConn) {
+			buf := make([]byte, 16)
 			a.CloseWrite()
 			_, err := b.Read(buf)
 			wantErr(t, err, io.EOF)
@@ -141,7 +142,7 @@ func TestPipeEnds(t *testing.T) {
 			a.Write([]byte("lost"))
 			a.SetLinger(0)
 			a.Close()
-			_, err := b.Read(buf)
+			_, err := b.Read(make([]byte, 16))
 			wantErr(t, err, syscall.ECONNRESET)
 		})
 	})

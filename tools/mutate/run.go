@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"time"
 )
@@ -19,13 +21,17 @@ func runAll(o options, pkgs []*pkg, all []*mutant) error {
 	}
 	defer os.RemoveAll(tmp)
 
-	timeout := func(pattern string) (time.Duration, error) { // from the tests without a mutant
-		goTest(o.root, pattern, "", time.Hour) // compile, so that the second run is the tests' alone
-		start := time.Now()
-		if out, err := goTest(o.root, pattern, "", time.Hour); err != nil {
+	timeout := func(pattern string) (time.Duration, error) { // from the slowest package without a mutant
+		out, err := goTest(o.root, pattern, "", time.Hour)
+		if err != nil {
 			return 0, fmt.Errorf("the tests of %s fail without a mutant:\n%s", pattern, out)
 		}
-		return 10*time.Since(start) + o.grace, nil
+		slowest := time.Duration(0)
+		for _, ok := range regexp.MustCompile(`(?m)^ok\s+\S+\s+([\d.]+s)`).FindAllSubmatch(out, -1) {
+			took, _ := time.ParseDuration(string(ok[1])) // 0 would leave the grace
+			slowest = max(slowest, took)
+		}
+		return 10*slowest + o.grace, nil
 	}
 	for _, p := range pkgs {
 		if p.timeout, err = timeout(p.ImportPath); err != nil {
@@ -90,17 +96,9 @@ func (m *mutant) try(root, dir string, whole time.Duration) {
 // write puts the mutated file into the directory, and the overlay that has the go command take it for the original one.
 func (m *mutant) write(dir string) (overlay string, err error) {
 	mutated, overlay := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(mutated, m.apply(), 0o600); err != nil {
-		return "", err
-	}
 	data, err := json.Marshal(map[string]any{"Replace": map[string]string{m.pkg.files[m.file].path: mutated}})
-	if err != nil {
-		return "", err
-	}
-	return overlay, os.WriteFile(overlay, data, 0o600)
+	return overlay, errors.Join(err,
+		os.MkdirAll(dir, 0o700), os.WriteFile(mutated, m.apply(), 0o600), os.WriteFile(overlay, data, 0o600))
 }
 
 // goTest runs tests. A binary that hangs ends itself at the timeout, or else the go command ends it a minute later.

@@ -1,0 +1,90 @@
+# Needs Go and make; `make race` also a C compiler. The pinned tools build themselves, the first time in a minute or two.
+
+# Packages whose size is limited (loc), and those that mutants are made of.
+CORE := . config semaphore transport internal/exchange
+MUTATED := ./internal/exchange ./semaphore
+
+# Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
+# and those under e2e need more than Go.
+PINS := tools/lint tools/codegen
+MODULES ?= $(filter-out $(PINS) e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
+
+COUNT ?= 1
+FUZZTIME ?= 10s
+BENCH ?= .
+BENCHTIME ?= 1s
+ARGS ?=
+
+# A workspace file of the developer's would change what is built, and does not go with -modfile.
+export GOWORK := off
+# Pure Go, so that no C compiler is needed where it is missing, and the result is the same where it is not.
+export CGO_ENABLED := 0
+
+LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
+
+# $(call each,commands) runs the commands in the directory of every module that has packages, and stops at the first failure.
+# (No `|| exit` after the subshell: the shell would then ignore set -e in it.)
+each = @set -e; for m in $(MODULES); do ( \
+	cd $$m; pkgs=$$(go list ./...); [ -n "$$pkgs" ] || exit 0; \
+	echo "== $$m"; $(1) ); done
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## Run the demo; ARGS="…" are its arguments
+	@cd cmd/demo && go run . $(ARGS)
+
+.PHONY: test
+test: ## Vet and test every module
+	$(call each,go vet ./...; go test -shuffle=on ./...)
+
+.PHONY: race
+race: export CGO_ENABLED := 1
+race: ## Test under the race detector, COUNT times; needs a C compiler
+	$(call each,go test -race -shuffle=on -count=$(COUNT) ./...)
+
+.PHONY: bench
+bench: ## Run the benchmarks; BENCH=regexp, BENCHTIME=1s
+	$(call each,go test -run='^$$' -bench='$(BENCH)' -benchmem -benchtime=$(BENCHTIME) ./...)
+
+.PHONY: lint
+lint: ## Run the pinned golangci-lint over every module
+	$(call each,$(LINT) run --config=$(CURDIR)/.golangci.yml ./...)
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for FUZZTIME
+	$(call each,for p in $$pkgs; do \
+		targets=$$(go test -list='^Fuzz' $$p); \
+		for f in $$(echo "$$targets" | grep '^Fuzz' || true); do \
+			echo "$$p $$f"; \
+			go test -run='^$$' -fuzz="^$$f\$$" -fuzztime=$(FUZZTIME) $$p; \
+		done; done)
+
+.PHONY: cover
+cover: ## Measure the library's test coverage: the total, and cover.html
+	@go test -coverprofile=cover.out -coverpkg="$$(go list ./... | grep -v /internal/testserver | paste -sd, -)" ./...
+	@go tool cover -html=cover.out -o cover.html
+	@go tool cover -func=cover.out | tail -n 1
+
+.PHONY: mutate
+mutate: ## Count what the core's tests notice of changes to its code; ARGS="-sample 40"
+	@go -C tools run ./mutate -C .. $(ARGS) $(MUTATED)
+
+.PHONY: loc
+loc: ## Count the core's lines of code, and fail when they are too many
+	@go -C tools run ./loc $(addprefix ../,$(CORE))
+
+.PHONY: generate
+generate: ## Write the generated code again
+	$(call each,go generate ./...)
+
+.PHONY: generate-check
+# Compares two copies, so that it also works on a tree with changes in it, and leaves it alone.
+generate-check: ## Fail if the generated code is not what its sources say
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir "$$tmp/now" "$$tmp/new"; \
+	tar --exclude=./.git --exclude=./.cache -cf - . | tar -xf - -C "$$tmp/now"; \
+	cp -R "$$tmp/now/." "$$tmp/new"; \
+	$(MAKE) --no-print-directory -C "$$tmp/new" generate; \
+	cd "$$tmp"; diff -ru now new || { echo 'the generated code has drifted: make generate'; exit 1; }

@@ -1,0 +1,5 @@
+module github.com/resilient-go/resilient/cmd/demo
+
+go 1.26.0
+
+replace github.com/resilient-go/resilient => ../..
