@@ -136,7 +136,8 @@ type Breaker struct {
 // Config and every fault at once, each a [*FieldError] behind one [errors.Join].
 // Completing a completed Config changes nothing.
 func (c Config) Complete() (Config, error) {
-	return newDraft(c, func(f *field) string { return "Config." + f.name }).complete()
+	d := draft{given: c, place: func(f *field) string { return "Config." + f.name }}
+	return d.complete()
 }
 
 // fill sets the defaults, each after those that it is made of. Its arithmetic

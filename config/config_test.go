@@ -245,11 +245,11 @@ func TestMessages(t *testing.T) {
 			"raise Config.TotalTimeout to at least 8s, or lower Config.ReadTimeout or Config.ConnectTimeout"},
 		{Config{MaxConnsPerHost: 10, Bulkhead: Bulkhead{MaxConcurrent: 16}}, "config: Config.Bulkhead.MaxConcurrent = 16: must hold: " +
 			"Config.Bulkhead.MaxConcurrent (16) < Config.MaxConnsPerHost (10); " +
-			"set Config.Bulkhead.MaxConcurrent to 8 (0.8 of the pool) or leave it unset, or raise Config.MaxConnsPerHost"},
+			"lower Config.Bulkhead.MaxConcurrent to 8 (0.8 of the pool), or raise Config.MaxConnsPerHost"},
 		{Config{Bulkhead: Bulkhead{AcquireTimeout: 2 * s}}, "config: Config.Bulkhead.AcquireTimeout = 2s: " +
-			"must be a duration with a unit, above 0s and at most 1s, or NoWait in Go and 0 in text; " +
-			"choose one of these, or leave it unset for the default"},
-		{Config{Protocol: "h2"}, `config: Config.Protocol = "h2": must be http1 or http2; choose one of these, or leave it unset for the default`},
+			"must be a duration with a unit (500ms, 1m30s), above 0s and at most 1s, or NoWait in Go and 0 in text; " +
+			"choose such a value, or leave it unset for the default"},
+		{Config{Protocol: "h2"}, `config: Config.Protocol = "h2": must be http1 or http2; choose such a value, or leave it unset for the default`},
 	} {
 		_, err := c.in.Complete()
 		if err == nil || err.Error() != c.want {

@@ -15,16 +15,12 @@ type draft struct {
 	given Config              // what the sources set
 	full  Config              // with the defaults
 	place func(*field) string // where a field is set, or would be
-	bad   map[*field]bool     // has a fault, so that no rule reports it again
+	bad   []*field            // has a fault, so that no rule reports it again
 	errs  []error
 }
 
-func newDraft(c Config, place func(*field) string) *draft {
-	return &draft{given: c, place: place, bad: map[*field]bool{}}
-}
-
 func (d *draft) fault(f *field, place, value, rule, remedy string) {
-	d.bad[f] = true
+	d.bad = append(d.bad, f)
 	d.errs = append(d.errs, &FieldError{Field: f.name, Place: place, Value: value, Rule: rule, Remedy: remedy})
 }
 
@@ -33,8 +29,9 @@ func (d *draft) set(f *field, text string) {
 	if text == "" {
 		return
 	}
-	if rule, remedy := f.parse(f.of(&d.given), text); rule != "" {
-		d.fault(f, d.place(f), quote(text), rule, remedy)
+	if v := f.of(&d.given); !f.parse(v, text) {
+		d.fault(f, d.place(f), quote(text), f.rule(v), remedyValue)
+		v.SetZero()
 	}
 }
 
@@ -45,11 +42,8 @@ func (d *draft) complete() (Config, error) {
 	d.full = d.given
 	for _, f := range fields {
 		v := f.of(&d.full)
-		if v.IsZero() {
-			continue
-		}
-		if rule, remedy := f.check(v); rule != "" {
-			d.fault(f, d.place(f), d.show(f), rule, remedy)
+		if !v.IsZero() && !f.allows(v) {
+			d.fault(f, d.place(f), d.show(f), f.rule(v), remedyValue)
 			v.SetZero()
 		}
 	}
@@ -63,55 +57,46 @@ func (d *draft) complete() (Config, error) {
 
 // relate judges the fields together. The fields of a rule stand in ${}.
 func (d *draft) relate(c *Config) {
+	d.require(c.MaxIdleConnsPerHost <= c.MaxConnsPerHost, "${MaxIdleConnsPerHost} ≤ ${MaxConnsPerHost}",
+		"lower ${MaxIdleConnsPerHost}, or raise ${MaxConnsPerHost}")
+
 	least := 2*c.ConnectTimeout + c.ReadTimeout
 	raise := fmt.Sprintf("raise ${TotalTimeout} to at least %v, or lower ${ReadTimeout}", least)
-
-	d.require(c.MaxIdleConnsPerHost <= c.MaxConnsPerHost,
-		"${MaxIdleConnsPerHost} ≤ ${MaxConnsPerHost}",
-		"lower ${MaxIdleConnsPerHost}, or raise ${MaxConnsPerHost}")
-	connect := d.require(c.ConnectTimeout < c.ReadTimeout,
-		"${ConnectTimeout} < ${ReadTimeout}",
+	connect := d.require(c.ConnectTimeout < c.ReadTimeout, "${ConnectTimeout} < ${ReadTimeout}",
 		"lower ${ConnectTimeout}, or raise ${ReadTimeout}")
 	read := d.require(c.ReadTimeout < c.TotalTimeout, "${ReadTimeout} < ${TotalTimeout}", raise)
-	if connect && read {
-		d.require(least <= c.TotalTimeout,
-			"${TotalTimeout} ≥ 2 × ${ConnectTimeout} + ${ReadTimeout}", raise+" or ${ConnectTimeout}")
+	if connect && read { // else it would only repeat them
+		d.require(c.TotalTimeout >= least, "${TotalTimeout} ≥ 2 × ${ConnectTimeout} + ${ReadTimeout}", raise+" or ${ConnectTimeout}")
 	}
-	d.require(c.Bulkhead.MaxConcurrent < c.MaxConnsPerHost || c.MaxConnsPerHost == 1 && c.Bulkhead.MaxConcurrent == 1,
-		"${Bulkhead.MaxConcurrent} < ${MaxConnsPerHost}",
-		fmt.Sprintf("set ${Bulkhead.MaxConcurrent} to %d (0.8 of the pool) or leave it unset, or raise ${MaxConnsPerHost}",
-			share(c.MaxConnsPerHost)))
-	d.require(c.Breaker.Window >= 2*c.TotalTimeout,
-		"${Breaker.Window} ≥ 2 × ${TotalTimeout}",
-		fmt.Sprintf("raise ${Breaker.Window} to at least %v or leave it unset, or lower ${TotalTimeout}", 2*c.TotalTimeout))
-	d.require(c.Breaker.SlowCall <= c.ReadTimeout,
-		"${Breaker.SlowCall} ≤ ${ReadTimeout}",
-		fmt.Sprintf("set ${Breaker.SlowCall} to %v (half of it), or raise ${ReadTimeout}", c.ReadTimeout/2))
+
+	free := c.Bulkhead.MaxConcurrent < c.MaxConnsPerHost || c.MaxConnsPerHost == 1 && c.Bulkhead.MaxConcurrent == 1
+	d.require(free, "${Bulkhead.MaxConcurrent} < ${MaxConnsPerHost}",
+		fmt.Sprintf("lower ${Bulkhead.MaxConcurrent} to %d (0.8 of the pool), or raise ${MaxConnsPerHost}", share(c.MaxConnsPerHost)))
+	d.require(c.Breaker.Window >= 2*c.TotalTimeout, "${Breaker.Window} ≥ 2 × ${TotalTimeout}",
+		fmt.Sprintf("raise ${Breaker.Window} to at least %v, or lower ${TotalTimeout}", 2*c.TotalTimeout))
+	d.require(c.Breaker.SlowCall <= c.ReadTimeout, "${Breaker.SlowCall} ≤ ${ReadTimeout}",
+		fmt.Sprintf("lower ${Breaker.SlowCall} to %v (half of it), or raise ${ReadTimeout}", c.ReadTimeout/2))
 }
 
 // require records a fault unless the rule holds or a field of it has a fault of its
-// own, and reports whether it holds. The fault is placed at the first of its fields
-// that somebody set, for defaults alone break no rule.
+// own, and returns holds. The fault is placed at the first of the rule's fields that
+// somebody set, for defaults alone break no rule.
 func (d *draft) require(holds bool, rule, remedy string) bool {
-	if holds {
-		return true
-	}
 	var named []*field
 	rule = os.Expand(rule, func(name string) string {
 		f := byName(name)
 		named = append(named, f)
-		std := ""
-		if !d.isSet(f) {
-			std = " by default"
+		if d.isSet(f) {
+			return fmt.Sprintf("%s (%s)", d.place(f), d.show(f))
 		}
-		return fmt.Sprintf("%s (%s%s)", d.place(f), d.show(f), std)
+		return fmt.Sprintf("%s (%s by default)", d.place(f), d.show(f))
 	})
 	remedy = os.Expand(remedy, func(name string) string { return d.place(byName(name)) })
-	if !slices.ContainsFunc(named, func(f *field) bool { return d.bad[f] }) {
+	if !holds && !slices.ContainsFunc(named, func(f *field) bool { return slices.Contains(d.bad, f) }) {
 		f := named[max(0, slices.IndexFunc(named, d.isSet))]
 		d.errs = append(d.errs, &FieldError{f.name, d.place(f), d.show(f), "must hold: " + rule, remedy})
 	}
-	return false
+	return holds
 }
 
 func (d *draft) isSet(f *field) bool { return !f.of(&d.given).IsZero() }

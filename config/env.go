@@ -22,7 +22,7 @@ func fromEnv(system string, environ []string) (Config, error) {
 		return Config{}, err
 	}
 	prefix := EnvPrefix(system)
-	d := newDraft(Config{}, func(f *field) string { return prefix + f.env })
+	d := draft{place: func(f *field) string { return prefix + f.env }}
 	d.setEnv(prefix, environ)
 	if _, err := d.complete(); err != nil {
 		return Config{}, err
@@ -30,21 +30,18 @@ func fromEnv(system string, environ []string) (Config, error) {
 	return d.given, nil
 }
 
-// setEnv takes every variable under prefix that is a setting or looks meant as one.
+// setEnv takes every variable under prefix that is a setting or looks meant as one,
+// sorted so that the faults are. A variable is there once: os.Environ sees to it.
 func (d *draft) setEnv(prefix string, environ []string) {
-	seen := map[string]bool{}
 	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(variable, "=")
 		f := meant(prefix, name)
 		switch {
 		case f == nil: // the application's, or another system's
-		case name != prefix+f.env:
-			d.fault(f, name, quote(value), "is no setting", "rename it to "+prefix+f.env)
-		case seen[name]:
-			d.fault(f, name, quote(value), "is set twice", "set it once")
-		default:
-			seen[name] = true
+		case name == prefix+f.env:
 			d.set(f, value)
+		default:
+			d.fault(f, name, quote(value), "is no setting", "rename it to "+prefix+f.env)
 		}
 	}
 }
@@ -52,19 +49,15 @@ func (d *draft) setEnv(prefix string, environ []string) {
 // meant returns the setting that a variable is, or is a misspelling of; nil if the
 // variable is none of ours.
 func meant(prefix, variable string) *field {
-	upper := strings.ToUpper(variable)
-	rest, ours := strings.CutPrefix(upper, prefix)
+	rest, ours := strings.CutPrefix(strings.ToUpper(variable), strings.TrimSuffix(prefix, "_"))
 	if !ours {
-		// One underscore after the system is a typo if an exact name follows; a name of
-		// another system holds a "__", and so cannot.
-		rest, ours = strings.CutPrefix(upper, strings.TrimSuffix(prefix, "_"))
-		i := slices.IndexFunc(fields, func(f *field) bool { return f.env == rest })
-		if !ours || i < 0 {
-			return nil
-		}
-		return fields[i]
+		return nil
 	}
-	if f, near := nearest(rest); near {
+	name, ended := strings.CutPrefix(rest, "_")
+	f, near := nearest(name)
+	// With one underscore it may be the application's, or a longer-named system's,
+	// unless the rest is exactly right.
+	if near && (ended || name == f.env) {
 		return f
 	}
 	return nil
@@ -74,11 +67,10 @@ func meant(prefix, variable string) *field {
 // upper case, and whether that is near enough to be what was meant: within two
 // edits, right but on the wrong level, or in one of our groups.
 func nearest(name string) (best *field, near bool) {
-	group, bare := "", name
-	for _, g := range []string{"BULKHEAD_", "BREAKER_"} {
-		if strings.HasPrefix(name+"_", g) {
-			group, bare = g, strings.TrimPrefix(name, g)
-		}
+	name = name[:min(len(name), 64)] // more decides nothing, and costs time
+	group, bare, _ := strings.Cut(name, "_")
+	if group != "BULKHEAD" && group != "BREAKER" {
+		group, bare = "", name
 	}
 	least := math.MaxInt
 	for _, f := range fields {
@@ -104,14 +96,12 @@ func distance(a, b string) int {
 	}
 	for i := range len(a) {
 		diagonal := row[0]
-		row[0] = i + 1
+		row[0]++
 		for j := range len(b) {
-			cost := diagonal
 			if a[i] != b[j] {
-				cost++
+				diagonal++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
+			diagonal, row[j+1] = row[j+1], min(diagonal, row[j]+1, row[j+1]+1)
 		}
 	}
 	return row[len(b)]

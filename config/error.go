@@ -7,7 +7,7 @@ import (
 )
 
 // FieldError is one fault of a configuration. Errors of this package that hold
-// several are made by [errors.Join]; [errors.As] finds the first, and a walk over
+// several are made by [errors.Join]; [errors.As] finds the first; a walk over
 // Unwrap() []error finds all.
 type FieldError struct {
 	// Field is the field of [Config] by its Go path, such as "Bulkhead.MaxWaiting". For
@@ -25,6 +25,9 @@ type FieldError struct {
 	Remedy string
 }
 
+// remedyValue is the remedy for a value that breaks a rule by itself.
+const remedyValue = "choose such a value, or leave it unset for the default"
+
 // Error returns all of it in one line, except Field.
 func (e *FieldError) Error() string {
 	return fmt.Sprintf("config: %s = %s: %s; %s", e.Place, e.Value, e.Rule, e.Remedy)
@@ -32,18 +35,16 @@ func (e *FieldError) Error() string {
 
 // LogValue implements [slog.LogValuer].
 func (e *FieldError) LogValue() slog.Value {
-	return slog.GroupValue(
-		slog.String("field", e.Field), slog.String("place", e.Place), slog.String("value", e.Value),
-		slog.String("rule", e.Rule), slog.String("remedy", e.Remedy),
-	)
+	return slog.GroupValue(slog.String("field", e.Field), slog.String("place", e.Place),
+		slog.String("value", e.Value), slog.String("rule", e.Rule), slog.String("remedy", e.Remedy))
 }
 
 // quote makes outside text fit for one line: control characters escaped, and no
 // more than 64 characters of what may be a certificate in the wrong variable.
 func quote(text string) string {
-	const most = 64
-	if utf8.RuneCountInString(text) > most {
-		return fmt.Sprintf("%.*q…", most, text)
+	cut := fmt.Sprintf("%.64q", text)
+	if utf8.RuneCountInString(text) > 64 {
+		cut += "…"
 	}
-	return fmt.Sprintf("%q", text)
+	return cut
 }

@@ -31,7 +31,7 @@ func ExampleConfig_Complete_faults() {
 	var fault *config.FieldError
 	fmt.Println(errors.As(err, &fault), fault.Field)
 	// Output:
-	// config: Config.Breaker.FailureRatio = 50: must be a number above 0 and at most 1; write a half as 0.5, or leave it unset for the default
+	// config: Config.Breaker.FailureRatio = 50: must be a number above 0 and at most 1; choose such a value, or leave it unset for the default
 	// config: Config.ReadTimeout = 8s: must hold: Config.ReadTimeout (8s) < Config.TotalTimeout (7s by default); raise Config.TotalTimeout to at least 10s, or lower Config.ReadTimeout
 	// true Breaker.FailureRatio
 }
@@ -50,5 +50,5 @@ func ExampleFromEnv() {
 	fmt.Println(err)
 	// Output:
 	// config: CLIENT_SBER__BREAKER_OPENFOR = "10s": is no setting; rename it to CLIENT_SBER__BREAKER_OPEN_FOR
-	// config: CLIENT_SBER__READ_TIMEOUT = "30": must have a unit; write 30s or 30ms
+	// config: CLIENT_SBER__READ_TIMEOUT = "30": must be a duration with a unit (500ms, 1m30s), above 0s and at most 1m0s; choose such a value, or leave it unset for the default
 }

@@ -32,7 +32,7 @@ const (
 	maxTime  = int64(24 * time.Hour)
 )
 
-var fields = describe([]field{
+var fields = describe([]*field{
 	{name: "MaxConnsPerHost", max: maxConns},
 	{name: "MaxIdleConnsPerHost", max: maxConns},
 	{name: "IdleConnTimeout", max: maxTime},
@@ -55,22 +55,19 @@ var fields = describe([]field{
 })
 
 // describe fills in what follows from the struct.
-func describe(fields []field) []*field {
-	out := make([]*field, len(fields))
-	for i, f := range fields {
-		var keys []string
+func describe(fields []*field) []*field {
+	for _, f := range fields {
 		t := reflect.TypeFor[Config]()
 		for part := range strings.SplitSeq(f.name, ".") {
 			sf, _ := t.FieldByName(part)
 			f.index = append(f.index, sf.Index...)
-			keys = append(keys, sf.Tag.Get("yaml"))
+			f.key += "." + sf.Tag.Get("yaml")
 			t = sf.Type
 		}
-		f.key = strings.Join(keys, ".")
-		f.env = strings.ToUpper(strings.Join(keys, "_"))
-		out[i] = &f
+		f.key = f.key[1:]
+		f.env = strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))
 	}
-	return out
+	return fields
 }
 
 func byName(name string) *field {
@@ -82,84 +79,66 @@ func (f *field) of(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 }
 
-// check judges a value by itself. It returns no rule if the value is allowed.
-func (f *field) check(v reflect.Value) (rule, remedy string) {
-	ok := false
+// allows judges a value by itself.
+func (f *field) allows(v reflect.Value) bool {
 	switch x := v.Interface().(type) {
 	case Protocol:
-		ok = x == HTTP1 || x == HTTP2
+		return x == HTTP1 || x == HTTP2
 	case string:
 		_, err := ParseStatuses(x)
-		ok = err == nil
+		return err == nil
 	case float64:
-		ok = x > 0 && x <= 1 // false for NaN
-	default:
-		n := v.Int()
-		ok = n >= 1 && n <= f.max || n == -1 && f.none != ""
+		return x > 0 && x <= 1 // false for NaN
 	}
-	if ok {
-		return "", ""
-	}
-	return f.rule(v)
+	n := v.Int()
+	return n >= 1 && n <= f.max || n == -1 && f.none != ""
 }
 
-// parse sets v from text. It refuses what is no such value, and numbers below 1
-// that mean nothing in text (check would take 0 for unset and −1 for the Go
-// constant); the upper limits are for check to judge.
-func (f *field) parse(v reflect.Value, text string) (rule, remedy string) {
+// parse sets v from text. It reports false for what is no such value, and for
+// numbers below 1 that mean nothing in text (allows would take 0 for unset and −1
+// for the Go constant); the upper limits are for allows to judge.
+func (f *field) parse(v reflect.Value, text string) bool {
 	var n int64
 	var err error
 	switch v.Interface().(type) {
 	case Protocol, string:
 		v.SetString(text)
-		return "", ""
+		return true
 	case float64:
 		x, err := strconv.ParseFloat(text, 64)
-		if err != nil || x == 0 {
-			return f.rule(v)
-		}
 		v.SetFloat(x)
-		return "", ""
+		return err == nil && x != 0
 	case time.Duration:
-		if bare, err := strconv.ParseUint(text, 10, 64); err == nil && bare != 0 {
-			return "must have a unit", fmt.Sprintf("write %ss or %sms", text, text)
-		}
-		var d time.Duration
-		d, err = time.ParseDuration(text)
-		n = int64(d)
+		d, e := time.ParseDuration(text)
+		n, err = int64(d), e
 	default:
 		// Base 10, not 0 as in yaml.v3, for which 020 is sixteen.
 		n, err = strconv.ParseInt(text, 10, v.Type().Bits())
 	}
 	switch {
-	case f.off && text == "off":
+	case f.off && text == "off" && f.none == "":
 		n = 0
-		if f.none != "" {
-			n = -1
-		}
-	case err == nil && n == 0 && f.zero:
+	case f.off && text == "off", f.zero && n == 0 && err == nil:
 		n = -1
 	case err != nil || n < 1:
-		return f.rule(v)
+		return false
 	}
 	v.SetInt(n)
-	return "", ""
+	return true
 }
 
-// rule says what check asks of the type and limits of v, and what to do.
-func (f *field) rule(v reflect.Value) (rule, remedy string) {
-	remedy = "choose one of these, or leave it unset for the default"
+// rule says what allows and parse accept for v.
+func (f *field) rule(v reflect.Value) string {
+	rule := fmt.Sprintf("must be a whole number from 1 to %d", f.max)
 	switch v.Interface().(type) {
 	case Protocol:
-		return "must be http1 or http2", remedy
+		return "must be http1 or http2"
 	case string:
-		return statusRule, statusRemedy
+		return statusRule
 	case float64:
-		return "must be a number above 0 and at most 1", "write a half as 0.5, or leave it unset for the default"
+		return "must be a number above 0 and at most 1"
 	case time.Duration:
-		rule = fmt.Sprintf("must be a duration with a unit, above 0s and at most %v", time.Duration(f.max))
-	default:
-		rule = fmt.Sprintf("must be a whole number from 1 to %d", f.max)
+		rule = fmt.Sprintf("must be a duration with a unit (500ms, 1m30s), above 0s and at most %v", time.Duration(f.max))
 	}
 	switch {
 	case f.zero:
@@ -167,5 +146,5 @@ func (f *field) rule(v reflect.Value) (rule, remedy string) {
 	case f.off:
 		rule += ", or " + cmp.Or(f.none, "0") + " in Go and off in text"
 	}
-	return rule, remedy
+	return rule
 }

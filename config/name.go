@@ -6,8 +6,6 @@ import (
 	"strings"
 )
 
-const maxName = 63
-
 var namePattern = regexp.MustCompile(`^[a-z][a-z0-9]*([-_][a-z0-9]+)*$`)
 
 // CheckName reports, as a [*FieldError], whether name cannot be the name of a
@@ -20,8 +18,8 @@ func CheckName(name string) error {
 	switch {
 	case name == "default":
 		fault.Rule = "names no system"
-	case len(name) > maxName:
-		fault.Rule = fmt.Sprintf("must have at most %d characters, has %d", maxName, len(name))
+	case len(name) > 63:
+		fault.Rule = fmt.Sprintf("must have at most 63 characters, has %d", len(name))
 	case !namePattern.MatchString(name):
 		fault.Rule = "must be lower-case letters and digits, a letter first, with single - or _ between"
 	default:

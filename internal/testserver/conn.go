@@ -47,12 +47,13 @@ type conn struct {
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	switch delay := c.server.options.AcceptDelay; {
-	case delay < 0:
-		io.Copy(io.Discard, c.Conn)
+	delay := c.server.options.AcceptDelay
+	if delay < 0 {
+		io.Copy(io.Discard, c.Conn) // to notice when the client goes
 		return 0, io.EOF
-	case delay > 0:
-		timer := time.NewTimer(time.Until(c.opened.Add(delay)))
+	}
+	if wait := delay - time.Since(c.opened); delay > 0 && wait > 0 {
+		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

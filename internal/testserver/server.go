@@ -125,11 +125,7 @@ func Start(o Options) (*Server, error) {
 			s.listener.Close()
 			return nil, fmt.Errorf("testserver: certificate: %w", err)
 		}
-		s.http.TLSConfig = &tls.Config{
-			Certificates: []tls.Certificate{id.certificate},
-			// The post-quantum exchange of the default is most of a handshake under the race detector.
-			CurvePreferences: []tls.CurveID{tls.X25519},
-		}
+		s.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{id.certificate}}
 	}
 	go func() {
 		defer close(s.served)

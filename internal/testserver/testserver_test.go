@@ -134,7 +134,7 @@ func (b *bench) start(ctx context.Context, body io.Reader) <-chan answer {
 // await waits until the statistics satisfy ok.
 func (b *bench) await(ok func(Stats) bool) {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := b.Await(ctx, ok); err != nil {
 		b.Fatalf("%v; stats %+v", err, b.Stats())
