@@ -2,6 +2,7 @@ package resilient_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"maps"
@@ -183,4 +184,12 @@ func took(f func()) time.Duration {
 	start := time.Now()
 	f()
 	return time.Since(start)
+}
+
+// tlsOf returns what a client of r's server needs; it does no harm where the server speaks no TLS.
+func tlsOf(r *rig) *tls.Config {
+	if c := r.server.TLS(); c != nil {
+		return c
+	}
+	return new(tls.Config)
 }

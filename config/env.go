@@ -13,9 +13,7 @@ import (
 // fault names the variable. The errors are those of [CheckName], or every fault at
 // once, each a [*FieldError] behind one [errors.Join]. The package comment says what
 // may stand in a variable.
-func FromEnv(system string) (Config, error) {
-	return fromEnv(system, os.Environ())
-}
+func FromEnv(system string) (Config, error) { return fromEnv(system, os.Environ()) }
 
 func fromEnv(system string, environ []string) (Config, error) {
 	if err := CheckName(system); err != nil {

@@ -42,9 +42,8 @@ func (e *FieldError) LogValue() slog.Value {
 // quote makes outside text fit for one line: control characters escaped, and no
 // more than 64 characters of what may be a certificate in the wrong variable.
 func quote(text string) string {
-	cut := fmt.Sprintf("%.64q", text)
 	if utf8.RuneCountInString(text) > 64 {
-		cut += "…"
+		return fmt.Sprintf("%.64q…", text)
 	}
-	return cut
+	return fmt.Sprintf("%q", text)
 }

@@ -7,19 +7,14 @@ import (
 	"strings"
 )
 
-const (
-	minStatus = 100
-	maxStatus = 999
-
-	statusRule = "must be statuses and ranges from 100 to 999 with commas between (429,500-599)"
-)
+const statusRule = "must be statuses and ranges from 100 to 999 with commas between (429,500-599)"
 
 var statusItem = regexp.MustCompile(`^ *([1-9]\d\d)(?:-([1-9]\d\d))? *$`)
 
 // Statuses is a set of HTTP response statuses. It is a value: it can be copied and
 // compared with ==. The zero Statuses is empty.
 type Statuses struct {
-	bits [(maxStatus-minStatus)/64 + 1]uint64
+	bits [1000/64 + 1]uint64
 }
 
 // ParseStatuses reads a list such as "429,500-599": statuses and ranges from 100
@@ -36,7 +31,7 @@ func ParseStatuses(list string) (Statuses, error) {
 		low, _ := strconv.Atoi(m[1]) // three digits, says the pattern
 		high, _ := strconv.Atoi(cmp.Or(m[2], m[1]))
 		for code := low; code <= high; code++ {
-			s.bits[(code-minStatus)/64] |= 1 << ((code - minStatus) % 64)
+			s.bits[code/64] |= 1 << (code % 64)
 		}
 	}
 	return s, nil
@@ -44,8 +39,5 @@ func ParseStatuses(list string) (Statuses, error) {
 
 // Contains reports whether code is in s. Any int is allowed.
 func (s Statuses) Contains(code int) bool {
-	if code < minStatus || code > maxStatus {
-		return false
-	}
-	return s.bits[(code-minStatus)/64]>>((code-minStatus)%64)&1 == 1
+	return code >= 0 && code < 1000 && s.bits[code/64]>>(code%64)&1 == 1
 }

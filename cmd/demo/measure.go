@@ -36,12 +36,13 @@ type record struct {
 	mu    sync.Mutex
 	began time.Time
 	calls []call
+	late  time.Duration // of a tick, at most: how busy the machine is with other things
 }
 
 func (r *record) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.began, r.calls = time.Now(), nil
+	r.began, r.calls, r.late = time.Now(), nil, 0
 }
 
 func (r *record) add(c call) {
@@ -49,6 +50,18 @@ func (r *record) add(c call) {
 	defer r.mu.Unlock()
 	c.ended = time.Since(r.began)
 	r.calls = append(r.calls, c)
+}
+
+func (r *record) tick(late time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = max(r.late, late)
+}
+
+func (r *record) latest() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.late
 }
 
 // count returns how many calls are as match wants them.

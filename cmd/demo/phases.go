@@ -99,9 +99,12 @@ func (s *stage) traffic(ctx context.Context, quit <-chan struct{}) {
 	// wanted: a burst to catch up would be the machine's doing, not sber's.
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ticker.C:
+			s.log.tick(time.Since(last) - tick)
+			last = time.Now()
 			for n := range perTick {
 				requests.Go(func() { s.service.handle(ctx, sber, n) })
 				requests.Go(func() { s.service.handle(ctx, insurance, n) })
@@ -143,8 +146,8 @@ func (s *stage) sample() {
 	}
 	m := &s.history[len(s.history)-1]
 	m.sber = max(m.sber, s.active(sber))
-	if g := s.clients.guards[sber]; g != nil && m.breaker != "open" {
-		m.breaker = g.State().Breaker.State // an open one in that time counts
+	if g := s.clients.guards[sber]; g != nil && m.breaker != "half_open" { // the shortest of its states
+		m.breaker = g.State().Breaker.State
 	}
 }
 
@@ -200,7 +203,7 @@ type snapshot struct {
 }
 
 // momentLasts is the resolution of the history.
-const momentLasts = 250 * time.Millisecond
+const momentLasts = 300 * time.Millisecond
 
 // A moment is what the live view keeps of the past.
 type moment struct {

@@ -34,6 +34,7 @@ type result struct {
 	connections   int
 	breaker       string        // sber's, at the end; "" without resilient
 	acquire       time.Duration // the acquire timeout in force
+	late          time.Duration // of a tick, at most
 }
 
 func (s *stage) result() result {
@@ -55,6 +56,7 @@ func (s *stage) result() result {
 		during:        s.log.times(took, func(c call) bool { return c.system == insurance && during(c) }),
 		failures:      s.log.count(func(c call) bool { return c.system == insurance && during(c) && c.outcome != answered }),
 		goroutines:    s.goroutines,
+		late:          s.log.latest(),
 	}
 	for o := range r.sber {
 		r.sber[o] = s.log.count(func(c call) bool { return c.system == sber && c.outcome == outcome(o) })
@@ -125,6 +127,7 @@ func report(ours, plain result) []row {
 		{name: "service"},
 		number("goroutines, at most", func(r result) int { return r.goroutines }),
 		number("connections opened", func(r result) int { return r.connections }),
+		each("a 10ms tick late by, at most", func(r result) string { return format(r.late) }),
 	}
 }
 
