@@ -1,11 +1,14 @@
 package resilient
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/resilient-go/resilient/internal/exchange"
 	"github.com/resilient-go/resilient/semaphore"
 	"github.com/resilient-go/resilient/transport"
 )
@@ -21,13 +24,11 @@ type Client struct {
 	reg  *Registry
 	opts *options
 
-	stats    *stats
-	sem      *semaphore.Semaphore
-	breaker  *transport.Breaker
-	timeouts *transport.Timeouts
-	base     http.RoundTripper
-	chain    http.RoundTripper
-	http     *http.Client
+	stats   *stats
+	sem     *semaphore.Semaphore
+	breaker *transport.Breaker
+	base    http.RoundTripper
+	chain   http.RoundTripper
 
 	opened  atomic.Uint64 // connections
 	closing atomic.Bool
@@ -41,40 +42,26 @@ func NewClient(name string, cfg Config, opts ...Option) (*Client, error) {
 }
 
 func newClient(name string, cfg Config, o *options, reg *Registry) *Client {
-	c := &Client{
-		name: name, cfg: cfg, reg: reg, opts: o,
-		stats: newStats(cfg, o.streams),
-		sem: semaphore.New(name, semaphore.Limits{
-			MaxConcurrent: cfg.Bulkhead.MaxConcurrent,
-			MaxWaiting:    max(0, cfg.Bulkhead.MaxWaiting), // NoQueue is -1
-		}),
-		breaker:  transport.NewBreaker(name, cfg),
-		timeouts: transport.NewTimeouts(name, cfg),
-		base:     o.base,
-		drained:  make(chan struct{}),
-	}
-	if c.base == nil {
-		c.base = c.ownBase()
-		c.chain = c.over(c.base, c.timeouts.Wrap)
-	} else {
-		c.chain = c.over(c.base, c.foreignTimeouts())
-	}
+	c := &Client{name: name, cfg: cfg, reg: reg, opts: o, base: o.base, drained: make(chan struct{})}
+	c.stats = newStats(cfg, o.streams, c.finish)
+	c.sem = semaphore.New(name, semaphore.Limits{MaxConcurrent: cfg.Bulkhead.MaxConcurrent, MaxWaiting: max(0, cfg.Bulkhead.MaxWaiting)}) // NoQueue is -1
+	c.breaker = transport.NewBreaker(name, cfg)
+	c.breaker.OnTransition(c.transition)
 	if o.classify != nil {
 		c.breaker.Classify(o.classify)
 	}
-	c.breaker.OnTransition(c.transition)
-	c.stats.idle = c.finish
-	c.http = c.HTTPClient()
+	if c.base == nil {
+		c.base = c.ownBase()
+		c.chain = c.over(c.base, transport.NewTimeouts(name, cfg).Wrap)
+	} else {
+		c.chain = c.over(c.base, c.foreignTimeouts())
+	}
 	return c
 }
 
 func (c *Client) ownBase() *http.Transport {
 	t := transport.Base(c.cfg)
-	t.DialContext = (&transport.Dialer{
-		Timeout: c.cfg.ConnectTimeout,
-		Dial:    c.opts.dial,
-		Opened:  func() { c.opened.Add(1) },
-	}).DialContext
+	t.DialContext = (&transport.Dialer{Timeout: c.cfg.ConnectTimeout, Dial: c.opts.dial, Opened: func() { c.opened.Add(1) }}).DialContext
 	if c.opts.tls != nil {
 		t.TLSClientConfig = c.opts.tls
 	}
@@ -86,8 +73,8 @@ func (c *Client) ownBase() *http.Transport {
 
 // over puts the layers around base.
 func (c *Client) over(base http.RoundTripper, timeouts transport.Layer) http.RoundTripper {
-	return transport.Chain(base, c.stats.layer.Wrap,
-		transport.Bulkhead(c.sem, c.cfg.Bulkhead.AcquireTimeout, c.peek), c.breaker.Wrap, timeouts)
+	bulkhead := transport.Bulkhead(c.sem, c.cfg.Bulkhead.AcquireTimeout, c.peek)
+	return transport.Chain(base, c.stats.layer.Wrap, bulkhead, c.breaker.Wrap, timeouts)
 }
 
 // foreignTimeouts are those for a base that is not ours, of whose dials we know nothing.
@@ -108,17 +95,13 @@ func (c *Client) Name() string { return c.name }
 
 // Do sends a request and follows redirects. It is what http.Client.Do is: err
 // is a *url.Error if not nil, and the response's body must be closed.
-func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
+func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.HTTPClient().Do(req) }
 
 // RoundTrip does one exchange. See [http.RoundTripper].
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c.chain.RoundTrip(req) }
 
 // CloseIdleConnections closes the connections that are not in use.
-func (c *Client) CloseIdleConnections() {
-	if ci, ok := c.base.(interface{ CloseIdleConnections() }); ok {
-		ci.CloseIdleConnections()
-	}
-}
+func (c *Client) CloseIdleConnections() { (&http.Client{Transport: c.base}).CloseIdleConnections() }
 
 // HTTPClient returns a new *http.Client over c, for those that want one, each
 // its own, as some change it. Leave its Timeout 0: the bounds are c's, and a
@@ -130,9 +113,9 @@ func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: c} }
 // WithBase would. Of the base's connections c knows nothing: Config's settings
 // for them have no effect, and CloseIdleConnections of the result reaches it.
 func (c *Client) Wrap(base http.RoundTripper) (http.RoundTripper, error) {
-	o, err := collect([]Option{WithBase(base)})
+	_, err := collect([]Option{WithBase(base)})
 	if err == nil {
-		err = use(c, o.base)
+		err = use(c, base)
 	}
 	if err != nil {
 		return nil, err
@@ -157,11 +140,67 @@ func (c *Client) State() State {
 	return s
 }
 
-// transition logs a change of the breaker's state, and counts it before anybody's hook can go wrong.
+// transition counts and logs a change of the breaker's state before anybody's hook can go wrong.
 func (c *Client) transition(t Transition) {
 	c.stats.transition(t)
-	c.log(t)
+	logger := c.opts.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	detail := slog.Float64("failure_rate", t.FailureRate)
+	if t.From == "half_open" {
+		detail = slog.Bool("failed_probe", t.To == "open")
+	}
+	logger.Warn("circuit breaker "+t.To, slog.String("system", t.System), slog.String("prev_state", t.From), slog.String("new_state", t.To), detail)
 	if c.opts.transition != nil {
 		c.opts.transition(t)
 	}
+}
+
+// Shutdown ends c: from now on requests are refused with a ClosedError, also
+// those that wait for a permit. It returns when the exchanges under way have
+// ended. If ctx ends first it cancels them, upgraded connections included, and
+// returns ctx.Err() unless that ended them all.
+//
+// The name is free, and the series are gone, when the last exchange has ended.
+func (c *Client) Shutdown(ctx context.Context) error {
+	c.closing.Store(true)
+	c.sem.Close(&ClosedError{System: c.name})
+	if c.stats.close() == 0 {
+		c.finish()
+	}
+	c.CloseIdleConnections()
+	select {
+	case <-c.drained:
+	case <-ctx.Done():
+		for _, x := range c.stats.all() {
+			x.Interrupt(exchange.Owner, &ClosedError{System: c.name, Started: true}, context.Canceled)
+		}
+	}
+	select {
+	case <-c.drained:
+		return nil
+	default:
+		return ctx.Err()
+	}
+}
+
+// Close ends c at once: it is Shutdown with a context that has ended, and
+// returns nil. An exchange in the middle of a round trip or a Read ends when
+// that returns, which with net/http is at once.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.Shutdown(ctx)
+	return nil
+}
+
+// finish is called when c is closed and nothing is under way any more.
+func (c *Client) finish() {
+	c.drain.Do(func() {
+		c.CloseIdleConnections()
+		c.reg.remove(c)
+		release(c)
+		close(c.drained)
+	})
 }

@@ -1,9 +1,10 @@
 package resilient
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
+	"sort"
+	"time"
 
-	"github.com/resilient-go/resilient/semaphore"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Collector returns the metrics of all clients of g, read when they are
@@ -16,21 +17,9 @@ import (
 // requests_total over its outcomes, at every scrape.
 func (g *Registry) Collector() prometheus.Collector {
 	c := &collector{registry: g}
-	c.family("semaphore_rejections_total", "Requests refused by the bulkhead: at once (full) or after a wait (waited).", counter, "reason")
-	c.family("semaphore_active", "Permits in use.", gauge)
-	c.family("semaphore_waiting", "Requests that wait for a permit.", gauge)
-	c.family("semaphore_max_concurrent", "Permits in all.", gauge)
-	c.family("breaker_state", "1 for the state that the circuit breaker is in.", gauge, "state")
-	c.family("breaker_transitions_total", "Changes of the circuit breaker's state.", counter, "from", "to")
-	c.family("breaker_rejections_total", "Requests refused by the circuit breaker.", counter)
-	c.family("requests_started_total", "Exchanges begun, refused ones included.", counter)
-	c.family("requests_in_flight", "Exchanges begun and not ended.", gauge)
-	c.family("requests_total", "Exchanges ended, by how they did.", counter, "outcome")
-	c.family("timeouts_total", "Timeouts, by the bound that fired.", counter, "phase")
-	c.family("connections_opened_total", "Connections made by the client's own transport.", counter)
-	c.family("semaphore_wait_seconds", "Time from the call to a permit, or to the refusal.", gauge)
-	c.family("time_to_headers_seconds", "Time from admission to the response's headers.", gauge)
-	c.family("request_duration_seconds", "Time from the call to the end of the body.", gauge, "outcome")
+	for _, f := range families {
+		c.descs = append(c.descs, prometheus.NewDesc(g.prefix+f.name, f.help, append([]string{"system"}, f.labels...), nil))
+	}
 	return c
 }
 
@@ -39,80 +28,128 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
+// A family is a metric: what it sends for a client, label by label.
+type family struct {
+	name, help string
+	labels     []string
+	kind       prometheus.ValueType
+	send       func(v *view)
+}
+
+var families = []family{
+	{"semaphore_rejections_total", "Requests refused by the bulkhead: at once (full) or after a wait (waited).", []string{"reason"}, counter, func(v *view) {
+		v.value(float64(v.Bulkhead.RejectedFull), "full")
+		v.value(float64(v.Bulkhead.RejectedWaited), "waited")
+	}},
+	{"semaphore_active", "Permits in use.", nil, gauge, func(v *view) { v.value(float64(v.Bulkhead.Active)) }},
+	{"semaphore_waiting", "Requests that wait for a permit.", nil, gauge, func(v *view) { v.value(float64(v.Bulkhead.Waiting)) }},
+	{"semaphore_max_concurrent", "Permits in all.", nil, gauge, func(v *view) { v.value(float64(v.Bulkhead.MaxConcurrent)) }},
+	{"semaphore_wait_seconds", "Time from the call to a permit, or to the refusal.", nil, gauge, func(v *view) { v.histogram(v.waits) }},
+	{"breaker_state", "1 for the state that the circuit breaker is in.", []string{"state"}, gauge, func(v *view) {
+		for _, state := range stateNames {
+			v.value(map[bool]float64{true: 1}[v.Breaker.State == state], state)
+		}
+	}},
+	{"breaker_transitions_total", "Changes of the circuit breaker's state.", []string{"from", "to"}, counter, func(v *view) {
+		for i, t := range transitionNames {
+			v.value(float64(v.transitions[i]), t[0], t[1])
+		}
+	}},
+	{"breaker_rejections_total", "Requests refused by the circuit breaker.", nil, counter, func(v *view) { v.value(float64(v.ended[refusedOpen])) }},
+	{"requests_started_total", "Exchanges begun, refused ones included.", nil, counter, func(v *view) { v.value(float64(v.started)) }},
+	{"requests_in_flight", "Exchanges begun and not ended.", nil, gauge, func(v *view) { v.value(float64(v.inFlight)) }},
+	{"requests_total", "Exchanges ended, by how they did.", []string{"outcome"}, counter, func(v *view) {
+		for o, name := range outcomeNames {
+			v.value(float64(v.ended[o]), name)
+		}
+	}},
+	{"request_duration_seconds", "Time from the call to the end of the body.", []string{"outcome"}, gauge, func(v *view) {
+		for o, name := range outcomeNames {
+			v.histogram(v.durations[o], name)
+		}
+	}},
+	{"time_to_headers_seconds", "Time from admission to the response's headers.", nil, gauge, func(v *view) { v.histogram(v.headers) }},
+	{"timeouts_total", "Timeouts, by the bound that fired.", []string{"phase"}, counter, func(v *view) {
+		for i, phase := range phases {
+			v.value(float64(v.timeouts[i]), string(phase))
+		}
+	}},
+	{"connections_opened_total", "Connections made by the client's own transport.", nil, counter, func(v *view) { v.value(float64(v.opened)) }},
+}
+
 type collector struct {
 	registry *Registry
-	families []family
-}
-
-type family struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-}
-
-func (c *collector) family(name, help string, kind prometheus.ValueType, labels ...string) {
-	desc := prometheus.NewDesc(c.registry.prefix+name, help, append([]string{"system"}, labels...), nil)
-	c.families = append(c.families, family{desc, kind})
+	descs    []*prometheus.Desc // of the families
 }
 
 // Describe is prometheus.Collector's.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, f := range c.families {
-		out <- f.desc
+	for _, d := range c.descs {
+		out <- d
 	}
 }
 
 // Collect is prometheus.Collector's. It holds no lock while it sends.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, client := range c.registry.all() {
-		c.client(client, out)
+		v := view{State: client.State(), opened: client.opened.Load(), out: out}
+		v.counts, v.inFlight = client.stats.snapshot()
+		for i, f := range families {
+			v.desc, v.kind = c.descs[i], f.kind
+			f.send(&v)
+		}
 	}
 }
 
-// client sends the metrics of one client, in the order of the families.
-func (c *collector) client(client *Client, out chan<- prometheus.Metric) {
-	next := 0
-	desc := func() *prometheus.Desc { next++; return c.families[next-1].desc }
-	send := func(d *prometheus.Desc, v float64, labels ...string) {
-		kind := c.families[next-1].kind
-		out <- prometheus.MustNewConstMetric(d, kind, v, append([]string{client.name}, labels...)...)
-	}
-	breaker, sem := client.breaker.State(), client.sem.State()
-	n, inFlight := client.stats.snapshot()
+// A view is what a scrape sees of one client.
+type view struct {
+	State
+	counts
+	inFlight int
+	opened   uint64
+	out      chan<- prometheus.Metric
+	desc     *prometheus.Desc
+	kind     prometheus.ValueType
+}
 
-	d := desc()
-	send(d, float64(sem.RejectedFull), string(semaphore.ReasonFull))
-	send(d, float64(sem.RejectedWaited), string(semaphore.ReasonWaited))
-	send(desc(), float64(sem.Active))
-	send(desc(), float64(sem.Waiting))
-	send(desc(), float64(sem.MaxConcurrent))
-	d = desc()
-	for _, name := range stateNames {
-		v := 0.0
-		if name == breaker.State {
-			v = 1
-		}
-		send(d, v, name)
+func (v *view) value(n float64, labels ...string) {
+	v.out <- prometheus.MustNewConstMetric(v.desc, v.kind, n, append([]string{v.Name}, labels...)...)
+}
+
+// bounds are the buckets of all histograms, in seconds: narrow where an answer
+// is expected and where the default bounds are (0.1, 1, 5 and 7 s).
+var bounds = [...]float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 30, 60}
+
+// A histogram is a plain one, guarded by the lock of its stats: one of
+// client_golang would take several KB for each system and outcome.
+type histogram struct {
+	buckets [len(bounds) + 1]uint64 // not cumulative; the last is above all bounds
+	sum     float64
+}
+
+// observe makes the histogram at its first use.
+func observe(h **histogram, d time.Duration) {
+	if *h == nil {
+		*h = new(histogram)
 	}
-	d = desc()
-	for i, t := range transitionNames {
-		send(d, float64(n.transitions[i]), t[0], t[1])
+	(*h).buckets[sort.SearchFloat64s(bounds[:], d.Seconds())]++
+	(*h).sum += d.Seconds()
+}
+
+// clone copies h; one that was never used is empty.
+func (h *histogram) clone() *histogram {
+	c := new(histogram)
+	if h != nil {
+		*c = *h
 	}
-	send(desc(), float64(n.ended[refusedOpen]))
-	send(desc(), float64(n.started))
-	send(desc(), float64(inFlight))
-	d = desc()
-	for o, name := range outcomeNames {
-		send(d, float64(n.ended[o]), name)
+	return c
+}
+
+func (v *view) histogram(h *histogram, labels ...string) {
+	n, buckets := uint64(0), make(map[float64]uint64, len(bounds))
+	for i, le := range bounds {
+		n += h.buckets[i]
+		buckets[le] = n
 	}
-	d = desc()
-	for i, phase := range phases {
-		send(d, float64(n.timeouts[i]), string(phase))
-	}
-	send(desc(), float64(client.opened.Load()))
-	out <- n.waits.metric(desc(), client.name)
-	out <- n.headers.metric(desc(), client.name)
-	d = desc()
-	for o, name := range outcomeNames {
-		out <- n.durations[o].metric(d, client.name, name)
-	}
+	v.out <- prometheus.MustNewConstHistogram(v.desc, n+h.buckets[len(bounds)], h.sum, buckets, append([]string{v.Name}, labels...)...)
 }

@@ -10,18 +10,26 @@ import (
 	"time"
 
 	"github.com/resilient-go/resilient/internal/exchange"
+	"github.com/resilient-go/resilient/semaphore"
 	"github.com/resilient-go/resilient/transport"
 )
 
+// What errors.Is finds. See the package's comment.
 var (
-	// ErrClosed is matched by every ClosedError.
-	ErrClosed = errors.New("client closed")
+	ErrUnavailable  = semaphore.ErrUnavailable
+	ErrBulkheadFull = semaphore.ErrBulkheadFull
+	ErrCircuitOpen  = transport.ErrCircuitOpen
+	ErrTimeout      = transport.ErrTimeout
+	ErrClosed       = errors.New("client closed")
+	ErrNotFound     = errors.New("no such client")
+	ErrDuplicate    = errors.New("client exists")
+)
 
-	// ErrNotFound is matched by every NotFoundError.
-	ErrNotFound = errors.New("no such client")
-
-	// ErrDuplicate is matched by every DuplicateError.
-	ErrDuplicate = errors.New("client exists")
+// The errors of the layers. They are aliases, so that a caller needs only this package.
+type (
+	FullError    = semaphore.FullError
+	OpenError    = transport.OpenError
+	TimeoutError = transport.TimeoutError
 )
 
 // A ClosedError refuses a request of a closed client, or ends one that was
@@ -96,16 +104,14 @@ func NotSent(err error) bool { return transport.NotSent(err) }
 // exchange. It is not ok if err is nil or not the system's: the caller has gone,
 // the request was invalid, or there is no such client.
 func StatusCode(err error) (code int, retryAfter time.Duration, ok bool) {
-	_, isInvalid := errors.AsType[*exchange.InvalidError](err)
+	open, _ := errors.AsType[*OpenError](err)
+	_, invalid := errors.AsType[*exchange.InvalidError](err)
 	switch {
-	case err == nil, isInvalid, errors.Is(err, ErrNotFound), errors.Is(err, ErrDuplicate):
-		return 0, 0, false
+	case errors.Is(err, ErrUnavailable) && open != nil:
+		return http.StatusServiceUnavailable, open.RetryAfter, true
 	case errors.Is(err, ErrUnavailable):
-		if open, isOpen := errors.AsType[*OpenError](err); isOpen {
-			retryAfter = open.RetryAfter
-		}
-		return http.StatusServiceUnavailable, retryAfter, true
-	case errors.Is(err, context.Canceled):
+		return http.StatusServiceUnavailable, 0, true
+	case err == nil, invalid, errors.Is(err, context.Canceled), errors.Is(err, ErrNotFound), errors.Is(err, ErrDuplicate):
 		return 0, 0, false
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, 0, true

@@ -27,15 +27,8 @@ type options struct {
 	streams    func(*http.Request) bool
 	transition func(Transition)
 
-	own    []string // options that are about the client's own transport
+	own    []string // options given that are about the client's own transport
 	faults []error
-}
-
-// need notes that an option was given a nil.
-func (o *options) need(option string, isNil bool) {
-	if isNil {
-		o.faults = append(o.faults, fmt.Errorf("resilient: %s: nil; leave the option out for the default", option))
-	}
 }
 
 // WithBase sets the transport below the layers, in place of the client's own
@@ -43,57 +36,31 @@ func (o *options) need(option string, isNil bool) {
 // must be the client's alone: http.DefaultTransport is refused, and so is one
 // that another client uses.
 func WithBase(rt http.RoundTripper) Option {
-	return func(o *options) {
-		o.base = rt
-		o.need("WithBase", rt == nil)
-	}
+	return option("WithBase", rt == nil, func(o *options) { o.base = rt })
 }
 
 // WithTLSConfig sets the TLS settings of the client's own transport: root
 // certificates, a client certificate. It is copied. A MinVersion below TLS 1.2 is refused.
 func WithTLSConfig(c *tls.Config) Option {
-	return func(o *options) {
-		o.own = append(o.own, "WithTLSConfig")
-		o.need("WithTLSConfig", c == nil)
-		if c == nil {
-			return
-		}
-		o.tls = c.Clone()
-		switch o.tls.MinVersion {
-		case 0:
-			o.tls.MinVersion = tls.VersionTLS12 // as net/http has it
-		case tls.VersionTLS10, tls.VersionTLS11:
-			o.faults = append(o.faults, fmt.Errorf("resilient: WithTLSConfig: MinVersion %s; at least TLS 1.2 is needed, leave it 0",
-				tls.VersionName(o.tls.MinVersion)))
-		}
-	}
+	return option("WithTLSConfig", c == nil, func(o *options) { o.tls, o.own = c.Clone(), append(o.own, "WithTLSConfig") })
 }
 
 // WithProxy sets the proxy of the client's own transport, in place of the
 // environment's (HTTP_PROXY, HTTPS_PROXY, NO_PROXY, which never apply to
 // localhost). To use none, let the func return nil, nil.
 func WithProxy(f func(*http.Request) (*url.URL, error)) Option {
-	return func(o *options) {
-		o.proxy, o.own = f, append(o.own, "WithProxy")
-		o.need("WithProxy", f == nil)
-	}
+	return option("WithProxy", f == nil, func(o *options) { o.proxy, o.own = f, append(o.own, "WithProxy") })
 }
 
 // WithDialContext sets what makes the connections of the client's own
 // transport. ConnectTimeout bounds it through its context.
 func WithDialContext(f func(ctx context.Context, network, addr string) (net.Conn, error)) Option {
-	return func(o *options) {
-		o.dial, o.own = f, append(o.own, "WithDialContext")
-		o.need("WithDialContext", f == nil)
-	}
+	return option("WithDialContext", f == nil, func(o *options) { o.dial, o.own = f, append(o.own, "WithDialContext") })
 }
 
 // WithLogger sets where transitions of the breaker are logged; the default is [slog.Default].
 func WithLogger(l *slog.Logger) Option {
-	return func(o *options) {
-		o.logger = l
-		o.need("WithLogger", l == nil)
-	}
+	return option("WithLogger", l == nil, func(o *options) { o.logger = l })
 }
 
 // WithClassifier sets what judges the system's answers for the breaker, in
@@ -101,29 +68,30 @@ func WithLogger(l *slog.Logger) Option {
 // have come, whose body it must leave alone, or with an error of the transport
 // or of the body. Timeouts, callers' ends and refusals are not for it to judge.
 func WithClassifier(f func(*http.Response, error) Verdict) Option {
-	return func(o *options) {
-		o.classify = f
-		o.need("WithClassifier", f == nil)
-	}
+	return option("WithClassifier", f == nil, func(o *options) { o.classify = f })
 }
 
 // WithStreams lifts the total and the read bound of the requests for which f is
 // true, as [WithBounds] does, for an SDK that offers no context: watches,
 // server-sent events, long transfers. Such a request holds its permit to its end.
 func WithStreams(f func(*http.Request) bool) Option {
-	return func(o *options) {
-		o.streams = f
-		o.need("WithStreams", f == nil)
-	}
+	return option("WithStreams", f == nil, func(o *options) { o.streams = f })
 }
 
 // OnStateChange sets a func that is called after each transition of the
 // breaker, in order and outside of every lock. A panic in it is dropped. It
 // delays the caller whose exchange made the transition.
 func OnStateChange(f func(Transition)) Option {
+	return option("OnStateChange", f == nil, func(o *options) { o.transition = f })
+}
+
+func option(name string, isNil bool, set func(*options)) Option {
 	return func(o *options) {
-		o.transition = f
-		o.need("OnStateChange", f == nil)
+		if isNil {
+			o.faults = append(o.faults, fmt.Errorf("resilient: %s: nil; leave the option out for the default", name))
+			return
+		}
+		set(o)
 	}
 }
 
@@ -132,32 +100,31 @@ func collect(opts []Option) (*options, error) {
 	o := new(options)
 	for _, opt := range opts {
 		if opt == nil {
-			o.need("Option", true)
-			continue
+			opt = option("Option", true, nil)
 		}
 		opt(o)
 	}
-	if o.base != nil {
-		for _, name := range o.own {
-			o.faults = append(o.faults, fmt.Errorf("resilient: %s: has no effect over a base of WithBase; set it there", name))
-		}
+	if v := o.tls; v != nil && v.MinVersion != 0 && v.MinVersion < tls.VersionTLS12 {
+		o.faults = append(o.faults, fmt.Errorf("resilient: WithTLSConfig: MinVersion %s: at least TLS 1.2 is needed; leave it 0", tls.VersionName(v.MinVersion)))
+	} else if v != nil {
+		v.MinVersion = max(v.MinVersion, tls.VersionTLS12) // what net/http takes a 0 for
 	}
-	return o, errors.Join(append(o.faults, checkBase("WithBase", o.base))...)
+	if o.base != nil && o.own != nil {
+		o.faults = append(o.faults, fmt.Errorf("resilient: %v: no effect over the transport of WithBase; set it there", o.own))
+	}
+	return o, errors.Join(append(o.faults, checkBase(o.base))...)
 }
 
 // checkBase refuses what can't be one system's own transport.
-func checkBase(where string, base http.RoundTripper) error {
-	if base == nil {
-		return nil
-	}
+func checkBase(base http.RoundTripper) error {
 	if _, ok := base.(*Client); ok {
-		return fmt.Errorf("resilient: %s: the base is a Client: a request would need two permits; give it a transport", where)
+		return errors.New("resilient: WithBase: a Client: its requests would need two permits; give it a transport")
 	}
-	if hashable(base) && hashable(http.DefaultTransport) && base == http.DefaultTransport {
-		return fmt.Errorf("resilient: %s: http.DefaultTransport is everybody's; give the client one of its own", where)
+	if base != nil && hashable(base) && hashable(http.DefaultTransport) && base == http.DefaultTransport {
+		return errors.New("resilient: WithBase: http.DefaultTransport is everybody's; give the client one of its own")
 	}
 	return nil
 }
 
-// hashable reports whether v can be compared and be a map key without a panic.
+// hashable reports whether v can be compared, and be a map's key, without a panic.
 func hashable(v any) bool { return reflect.ValueOf(v).Comparable() }

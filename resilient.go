@@ -49,7 +49,6 @@ import (
 	"context"
 
 	"github.com/resilient-go/resilient/config"
-	"github.com/resilient-go/resilient/semaphore"
 	"github.com/resilient-go/resilient/transport"
 )
 
@@ -88,18 +87,3 @@ const (
 
 // A Transition is a change of a breaker's state. It is an alias of [transport.Transition].
 type Transition = transport.Transition
-
-// The errors of the layers. They are aliases, so that a caller needs only this package.
-type (
-	FullError    = semaphore.FullError
-	OpenError    = transport.OpenError
-	TimeoutError = transport.TimeoutError
-)
-
-// What errors.Is finds. See the package's comment.
-var (
-	ErrUnavailable  = semaphore.ErrUnavailable
-	ErrBulkheadFull = semaphore.ErrBulkheadFull
-	ErrCircuitOpen  = transport.ErrCircuitOpen
-	ErrTimeout      = transport.ErrTimeout
-)

@@ -12,11 +12,9 @@ import (
 	"github.com/resilient-go/resilient/transport"
 )
 
-// An outcome is how an exchange ended, in the words of the metrics.
-type outcome int
-
+// How an exchange ended, as an index of outcomeNames.
 const (
-	success outcome = iota
+	success = iota
 	errorStatus
 	transportError
 	timedOut
@@ -28,19 +26,16 @@ const (
 	refusedClosed
 	invalid
 	panicked
-	outcomes
 )
 
-var outcomeNames = [outcomes]string{"success", "error_status", "transport_error", "timeout", "cancelled", "abandoned",
-	"upgraded", "refused_full", "refused_open", "refused_closed", "invalid", "panic"}
-
-var phases = [...]transport.Phase{transport.PhaseConnect, transport.PhaseTLS, transport.PhaseRead, transport.PhaseTotal, transport.PhaseDeadline}
-
-// stateNames are the states of the metrics. The forced ones are not gobreaker's.
-var stateNames = [...]string{"closed", "open", "half_open", "forced_open", "forced_closed"}
-
-// transitionNames are those a breaker can make.
-var transitionNames = [...][2]string{{"closed", "open"}, {"open", "half_open"}, {"half_open", "closed"}, {"half_open", "open"}}
+// The words of the metrics' labels. The forced states are not gobreaker's.
+var (
+	outcomeNames = [...]string{"success", "error_status", "transport_error", "timeout", "cancelled", "abandoned",
+		"upgraded", "refused_full", "refused_open", "refused_closed", "invalid", "panic"}
+	phases          = [...]transport.Phase{transport.PhaseConnect, transport.PhaseTLS, transport.PhaseRead, transport.PhaseTotal, transport.PhaseDeadline}
+	stateNames      = [...]string{"closed", "open", "half_open", "forced_open", "forced_closed"}
+	transitionNames = [...][2]string{{"closed", "open"}, {"open", "half_open"}, {"half_open", "closed"}, {"half_open", "open"}}
+)
 
 // stats is the outermost layer: it knows all exchanges under way, and counts
 // how they end. One lock, held for a few words at both ends of an exchange,
@@ -60,17 +55,16 @@ type stats struct {
 
 // counts are what a scrape takes, by value. A histogram that was never used is nil.
 type counts struct {
-	started     uint64
-	ended       [outcomes]uint64
-	timeouts    [len(phases)]uint64
-	transitions [len(transitionNames)]uint64
-	durations   [outcomes]*histogram
-	headers     *histogram
-	waits       *histogram
+	started        uint64
+	ended          [len(outcomeNames)]uint64
+	timeouts       [len(phases)]uint64
+	transitions    [len(transitionNames)]uint64
+	durations      [len(outcomeNames)]*histogram
+	headers, waits *histogram
 }
 
-func newStats(cfg Config, streams func(*http.Request) bool) *stats {
-	s := &stats{streams: streams, read: cfg.ReadTimeout}
+func newStats(cfg Config, streams func(*http.Request) bool, idle func()) *stats {
+	s := &stats{streams: streams, read: cfg.ReadTimeout, idle: idle}
 	s.failures, _ = config.ParseStatuses(cfg.Breaker.FailureStatus) // Complete has looked at it
 	s.layer = exchange.Layer{Begin: s.begin, End: s.end, Always: true, Streams: true}
 	return s
@@ -86,15 +80,13 @@ func (s *stats) begin(x *exchange.Exchange, _ *exchange.Hold) error {
 }
 
 func (s *stats) end(x *exchange.Exchange, _ *exchange.Hold) {
-	if s.note(x) {
+	if s.count(x, s.outcome(x), x.Elapsed()) {
 		s.idle()
 	}
 }
 
-// note reports whether x was the last of a closed client.
-func (s *stats) note(x *exchange.Exchange) (last bool) {
-	how := s.outcome(x)
-	took := x.Elapsed()
+// count reports whether x was the last of a closed client.
+func (s *stats) count(x *exchange.Exchange, how int, took time.Duration) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live.Remove(x)
@@ -112,15 +104,15 @@ func (s *stats) note(x *exchange.Exchange) (last bool) {
 	return s.closed && s.live.Len() == 0
 }
 
-func (s *stats) outcome(x *exchange.Exchange) outcome {
-	timeout, timeoutOK := errors.AsType[*TimeoutError](x.Fault)
-	_, invalidOK := errors.AsType[*exchange.InvalidError](x.Fault)
+func (s *stats) outcome(x *exchange.Exchange) int {
+	timeout, isTimeout := errors.AsType[*TimeoutError](x.Fault)
+	_, isInvalid := errors.AsType[*exchange.InvalidError](x.Fault)
 	switch {
 	case x.Panicked:
 		return panicked
 	case x.Upgraded:
 		return upgraded
-	case x.By == exchange.Caller, x.By == exchange.Owner:
+	case x.By == exchange.Caller, x.By == exchange.Owner, isTimeout && timeout.Phase == transport.PhaseDeadline:
 		return cancelled
 	case x.Refused && errors.Is(x.Fault, ErrBulkheadFull):
 		return refusedFull
@@ -128,13 +120,11 @@ func (s *stats) outcome(x *exchange.Exchange) outcome {
 		return refusedOpen
 	case x.Refused && errors.Is(x.Fault, ErrClosed):
 		return refusedClosed
-	case x.BadBody, invalidOK:
+	case x.BadBody, isInvalid:
 		return invalid
 	case x.Unattended && (x.NeverRead || x.Idle >= s.read):
 		return abandoned
-	case timeoutOK && timeout.Phase == transport.PhaseDeadline:
-		return cancelled
-	case timeoutOK:
+	case isTimeout:
 		return timedOut
 	case x.Fault != nil:
 		return transportError
@@ -144,19 +134,37 @@ func (s *stats) outcome(x *exchange.Exchange) outcome {
 	return success
 }
 
-// close reports whether nothing is under way.
-func (s *stats) close() bool {
+func (s *stats) transition(t Transition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	return s.live.Len() == 0
+	s.transitions[slices.Index(transitionNames[:], [2]string{t.From, t.To})]++
 }
 
-// all returns the exchanges under way.
+// snapshot returns a copy of the counts, and how many exchanges are under way.
+func (s *stats) snapshot() (c counts, inFlight int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c = s.counts
+	c.headers, c.waits = c.headers.clone(), c.waits.clone()
+	for i, h := range c.durations {
+		c.durations[i] = h.clone()
+	}
+	return c, s.live.Len()
+}
+
+// all returns the exchanges under way, oldest first.
 func (s *stats) all() []*exchange.Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(s.live.All())
+}
+
+// close returns how many are under way. The last of them to end calls idle.
+func (s *stats) close() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return s.live.Len()
 }
 
 // load returns how many exchanges are under way, and the age of the oldest.
@@ -167,22 +175,4 @@ func (s *stats) load() (n int, oldest time.Duration) {
 		return s.live.Len(), x.Elapsed()
 	}
 	return 0, 0
-}
-
-func (s *stats) transition(t Transition) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.transitions[slices.Index(transitionNames[:], [2]string{t.From, t.To})]++
-}
-
-// snapshot returns a copy of the counts, and how many exchanges are under way.
-func (s *stats) snapshot() (counts, int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.counts
-	for i, h := range c.durations {
-		c.durations[i] = h.clone()
-	}
-	c.headers, c.waits = c.headers.clone(), c.waits.clone()
-	return c, s.live.Len()
 }

@@ -54,6 +54,7 @@ var envCases = []struct {
 	{name: "no equals sign", env: []string{"READ_TIMEOUT"}},
 	{name: "equals sign in value", env: []string{"PROTOCOL=http1=x"}, fault: `PROTOCOL = "http1=x"`},
 	{name: "long value is cut", env: []string{"PROTOCOL=" + strings.Repeat("я", 65)}, fault: `"` + strings.Repeat("я", 64) + `"…`},
+	{name: "long value is whole", env: []string{"PROTOCOL=" + strings.Repeat("я", 64)}, fault: `"` + strings.Repeat("я", 64) + `":`},
 	{name: "duration too large for int64", env: []string{"READ_TIMEOUT=9999999h"}, fault: "at most 1m0s"},
 
 	{name: "fraction", env: []string{"MAX_CONNECTIONS=1.5"}, fault: "whole number"},
@@ -63,6 +64,7 @@ var envCases = []struct {
 	{name: "ratio in percent", env: []string{"BREAKER_FAILURE_RATIO=50%"}, fault: "above 0 and at most 1"},
 	{name: "ratio NaN", env: []string{"BREAKER_FAILURE_RATIO=NaN"}, fault: "BREAKER_FAILURE_RATIO = NaN"},
 	{name: "ratio Inf", env: []string{"BREAKER_FAILURE_RATIO=inf"}, fault: "BREAKER_FAILURE_RATIO = +Inf"},
+	{name: "ratio too large for a float", env: []string{"BREAKER_FAILURE_RATIO=1e999"}, fault: `BREAKER_FAILURE_RATIO = "1e999"`},
 	{name: "ratio that rounds to 0", env: []string{"BREAKER_FAILURE_RATIO=1e-999"}, fault: "BREAKER_FAILURE_RATIO"},
 	{name: "status", env: []string{"BREAKER_FAILURE_STATUS=5xx"}, fault: `BREAKER_FAILURE_STATUS = "5xx": must be statuses`},
 

@@ -125,7 +125,8 @@ func BenchmarkRefusal(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOff is the time from one holder to the next, with that many in the queue.
+// BenchmarkHandOff is the time from one holder to the next, with that many in the queue at first. Each of them passes once:
+// a channel that has just been released could be had again past the queue.
 func BenchmarkHandOff(b *testing.B) {
 	for _, waiters := range []int{100, 10_000} {
 		for _, bh := range bulkheads {
@@ -134,10 +135,8 @@ func BenchmarkHandOff(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%d/%s", waiters, bh.name), func(b *testing.B) {
 				ctx, s := requestContext(b), bh.make(1)
-				b.ReportAllocs()
-				b.ResetTimer()
-				for done := 0; done < b.N; done += waiters {
-					b.StopTimer()
+				rounds, took := 0, time.Duration(0)
+				for b.Loop() {
 					hold, err := s.Acquire(ctx, 0)
 					if err != nil {
 						b.Fatal(err)
@@ -153,42 +152,21 @@ func BenchmarkHandOff(b *testing.B) {
 							p.Release()
 						})
 					}
-					time.Sleep(time.Duration(waiters) * 2 * time.Microsecond) // for nearly all to be in the queue
-					b.StartTimer()
+					time.Sleep(time.Duration(waiters) * 4 * time.Microsecond) // for nearly all to be in the queue
+					start := time.Now()
 					hold.Release()
 					all.Wait()
+					took += time.Since(start)
+					rounds++
 				}
+				b.ReportMetric(0, "ns/op") // a round, with its sleep
+				b.ReportMetric(float64(took.Nanoseconds())/float64(rounds*waiters), "ns/handoff")
 			})
 		}
 	}
 }
 
-// BenchmarkQueue is the time to wait in a queue of that many and to hand over, again and again, by the same callers. A channel is
-// not in it, as one that has just been released can be had again past the queue more often than not.
-func BenchmarkQueue(b *testing.B) {
-	for _, waiters := range []int{100, 10_000} {
-		b.Run(fmt.Sprint(waiters), func(b *testing.B) {
-			ctx, s := requestContext(b), bulkheads[0].make(1)
-			b.ReportAllocs()
-			var all sync.WaitGroup
-			for range waiters {
-				all.Go(func() {
-					for range 1 + b.N/waiters {
-						p, err := s.Acquire(ctx, time.Hour)
-						if err != nil {
-							b.Error(err)
-							return
-						}
-						p.Release()
-					}
-				})
-			}
-			all.Wait()
-		})
-	}
-}
-
-// BenchmarkTimeout is the time, a caller, of 10,000 that wait in vain and give up together.
+// BenchmarkTimeout is the time it takes each of 10,000 callers, who waited in vain, to give up together.
 func BenchmarkTimeout(b *testing.B) {
 	const waiters, wait = 10_000, 50 * time.Millisecond
 	for _, bh := range bulkheads {

@@ -5,7 +5,7 @@ import "time"
 // A waiter is one caller in the queue. It is reused, with its channel and timer.
 type waiter struct {
 	outcome    chan error  // holds one: nil is a permit
-	timer      *time.Timer // Stop and Reset leave no stale tick
+	timer      *time.Timer // never stopped: it rests while nobody receives from it, and Reset leaves no stale tick
 	prev, next *waiter     // nil when not in a queue
 }
 

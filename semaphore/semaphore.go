@@ -224,8 +224,6 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, wait time.Duration) (e
 	case <-w.timer.C:
 	case <-ctx.Done():
 	}
-	w.timer.Stop()
-
 	gone := ended(ctx) // asked once, so that nobody is counted as rejected and then told of its own end
 	if !decided {
 		err = s.withdraw(w, gone, time.Since(began))

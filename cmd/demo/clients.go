@@ -40,7 +40,11 @@ type clients struct {
 func guarded(reg *resilient.Registry, p *partners, count bool) (*clients, error) {
 	c := &clients{
 		transitions: make(chan resilient.Transition, 64),
-		close:       func() { reg.Shutdown(ended()) },
+		close: func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			reg.Shutdown(ctx)
+		},
 	}
 	for i, name := range systemNames {
 		options := []resilient.Option{
@@ -96,11 +100,4 @@ func unguarded(p *partners) (*clients, error) {
 // refusing reports whether a partner is known to fail: its breaker is not closed.
 func (c *clients) refusing(s system) bool {
 	return c.guards[s] != nil && c.guards[s].State().Breaker.State != "closed"
-}
-
-// ended returns a context that is over: nothing is worth waiting for at the end of the demo.
-func ended() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }

@@ -73,8 +73,8 @@ func (p *partners) hang() {
 	}))
 }
 
-// recover has sber answer again, those that have waited first.
-func (p *partners) recover() {
+// heal has sber answer again, those that have waited first.
+func (p *partners) heal() {
 	p.servers[sber].Default(testserver.After(latency[sber], answers()))
 	p.servers[sber].Release()
 }

@@ -29,7 +29,7 @@ var script = []phase{
 	healthy:  {name: "healthy", lasts: 2500 * time.Millisecond},
 	hangs:    {name: "sber hangs", lasts: time.Second, begin: (*partners).hang},
 	open:     {name: "breaker open", lasts: 6 * time.Second},
-	recovers: {name: "sber recovers", lasts: 3500 * time.Millisecond, begin: (*partners).recover},
+	recovers: {name: "sber recovers", lasts: 3500 * time.Millisecond, begin: (*partners).heal},
 }
 
 // name returns what a phase is called with the clients of s.

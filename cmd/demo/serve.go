@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -53,10 +52,7 @@ func serve(ctx context.Context, port uint, out *os.File) error {
 	s, v := newStage(p, c), newView(out)
 	for {
 		if err := s.play(ctx, v); err != nil {
-			if errors.Is(err, context.Canceled) {
-				return nil // as intended
-			}
-			return err
+			return nil // interrupted, as intended
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (v *lines) show(s snapshot) {
 	for i, name := range systemNames {
 		l := s.last[i]
 		fmt.Fprintf(v.out, "  %s %3d at once %3d ok %3d refused %3d failed p99 %6s  |", name, s.active[i],
-			l.outcomes[answered], l.outcomes[refused], l.outcomes[failed]+l.outcomes[turnedAway], format(l.p99))
+			l.outcomes[answered], l.outcomes[refused], l.outcomes[failed]+l.outcomes[turnedAway], ms(l.p99))
 	}
 	fmt.Fprintf(v.out, "  %d slots\n", s.slots)
 }
@@ -89,7 +89,7 @@ func (v *live) picture(s snapshot) []string {
 		bad := l.outcomes[failed] + l.outcomes[turnedAway]
 		line := fmt.Sprintf("  %-10s %s %5d %7d/s %6d/s ", name, v.bar(s.active[i]), s.active[i], l.outcomes[answered], l.outcomes[refused])
 		line += v.paintIf(bad > 0, red, fmt.Sprintf("%6d/s", bad))
-		line += fmt.Sprintf(" %9s", format(l.p99))
+		line += fmt.Sprintf(" %9s", ms(l.p99))
 		lines = append(lines, line)
 	}
 	return append(lines,
@@ -117,25 +117,11 @@ const slow = 200 * time.Millisecond
 
 // phases lists them, up to the one that is on.
 func (v *live) phases(s snapshot) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "  %5.1fs  ", s.at.Seconds())
-	for i, name := range s.phases {
-		switch {
-		case i > 0 && i <= s.phase:
-			b.WriteString(" → ")
-		case i > 0:
-			b.WriteString("   ")
-		}
-		switch {
-		case i < s.phase:
-			b.WriteString(v.paint(dim, name))
-		case i == s.phase:
-			b.WriteString(v.paint(bold, name))
-		default:
-			b.WriteString(strings.Repeat(" ", len(name)))
-		}
+	past := v.paint(dim, strings.Join(s.phases[:s.phase], " → "))
+	if s.phase > 0 {
+		past += " → "
 	}
-	return b.String()
+	return fmt.Sprintf("  %5.1fs  %s%s", s.at.Seconds(), past, v.paint(bold, s.phases[s.phase]))
 }
 
 // breaker says what sber's breaker does now.
