@@ -55,12 +55,7 @@ lint: ## Run the pinned golangci-lint over every module
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME
-	$(call each,for p in $$pkgs; do \
-		targets=$$(go test -list='^Fuzz' $$p); \
-		for f in $$(echo "$$targets" | grep '^Fuzz' || true); do \
-			echo "$$p $$f"; \
-			go test -run='^$$' -fuzz="^$$f\$$" -fuzztime=$(FUZZTIME) $$p; \
-		done; done)
+	$(call each,$(CURDIR)/tools/fuzz.sh $(FUZZTIME) $$pkgs)
 
 .PHONY: cover
 cover: ## Measure the library's test coverage: the total, and cover.html

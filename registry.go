@@ -72,7 +72,7 @@ func (g *Registry) NewClient(name string, cfg Config, opts ...Option) (*Client, 
 	o, optErr := collect(opts)
 	full, cfgErr := cfg.Complete()
 	if err := errors.Join(config.CheckName(name), cfgErr, optErr); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("resilient: client %q: %w", name, err)
 	}
 	c := newClient(name, full, o, g)
 	g.mu.Lock()

@@ -2,6 +2,7 @@ package resilient
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -49,7 +50,7 @@ type stats struct {
 
 	mu     sync.Mutex
 	closed bool
-	live   exchange.List
+	live   map[*exchange.Exchange]struct{}
 	counts
 }
 
@@ -64,7 +65,7 @@ type counts struct {
 }
 
 func newStats(cfg Config, streams func(*http.Request) bool, idle func()) *stats {
-	s := &stats{streams: streams, read: cfg.ReadTimeout, idle: idle}
+	s := &stats{streams: streams, read: cfg.ReadTimeout, idle: idle, live: map[*exchange.Exchange]struct{}{}}
 	s.failures, _ = config.ParseStatuses(cfg.Breaker.FailureStatus) // Complete has looked at it
 	s.layer = exchange.Layer{Begin: s.begin, End: s.end, Always: true, Streams: true}
 	return s
@@ -75,58 +76,58 @@ func (s *stats) begin(x *exchange.Exchange, _ *exchange.Hold) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started++
-	s.live.Add(x)
+	s.live[x] = struct{}{}
 	return nil
 }
 
-func (s *stats) end(x *exchange.Exchange, _ *exchange.Hold) {
-	if s.count(x, s.outcome(x), x.Elapsed()) {
+func (s *stats) end(x *exchange.Exchange, _ *exchange.Hold, how exchange.Outcome) {
+	if s.count(x, how, s.outcome(x, how), x.Elapsed()) {
 		s.idle()
 	}
 }
 
 // count reports whether x was the last of a closed client.
-func (s *stats) count(x *exchange.Exchange, how int, took time.Duration) (last bool) {
+func (s *stats) count(x *exchange.Exchange, how exchange.Outcome, outcome int, took time.Duration) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live.Remove(x)
-	s.ended[how]++
-	observe(&s.durations[how], took)
+	delete(s.live, x)
+	s.ended[outcome]++
+	observe(&s.durations[outcome], took)
 	if x.Status != 0 {
 		observe(&s.headers, x.Answered-x.Admitted)
 	}
-	if how != invalid {
+	if outcome != invalid {
 		observe(&s.waits, x.Admitted)
 	}
-	if t, ok := errors.AsType[*TimeoutError](x.Fault); ok {
+	if t, ok := errors.AsType[*TimeoutError](how.Fault); ok {
 		s.timeouts[slices.Index(phases[:], t.Phase)]++
 	}
-	return s.closed && s.live.Len() == 0
+	return s.closed && len(s.live) == 0
 }
 
-func (s *stats) outcome(x *exchange.Exchange) int {
-	timeout, isTimeout := errors.AsType[*TimeoutError](x.Fault)
-	_, isInvalid := errors.AsType[*exchange.InvalidError](x.Fault)
+func (s *stats) outcome(x *exchange.Exchange, how exchange.Outcome) int {
+	timeout, isTimeout := errors.AsType[*TimeoutError](how.Fault)
+	_, isInvalid := errors.AsType[*exchange.InvalidError](how.Fault)
 	switch {
-	case x.Panicked:
+	case how.Panicked:
 		return panicked
-	case x.Upgraded:
+	case how.Upgraded:
 		return upgraded
-	case x.By == exchange.Caller, x.By == exchange.Owner, isTimeout && timeout.Phase == transport.PhaseDeadline:
+	case how.By == exchange.Caller, how.By == exchange.Owner, isTimeout && timeout.Phase == transport.PhaseDeadline:
 		return cancelled
-	case x.Refused && errors.Is(x.Fault, ErrBulkheadFull):
+	case !x.Sent && errors.Is(how.Fault, ErrBulkheadFull):
 		return refusedFull
-	case x.Refused && errors.Is(x.Fault, ErrCircuitOpen):
+	case !x.Sent && errors.Is(how.Fault, ErrCircuitOpen):
 		return refusedOpen
-	case x.Refused && errors.Is(x.Fault, ErrClosed):
+	case !x.Sent && errors.Is(how.Fault, ErrClosed):
 		return refusedClosed
-	case x.BadBody, isInvalid:
+	case how.BadBody, isInvalid:
 		return invalid
-	case x.Unattended && (x.NeverRead || x.Idle >= s.read):
+	case how.Idle >= s.read:
 		return abandoned
 	case isTimeout:
 		return timedOut
-	case x.Fault != nil:
+	case how.Fault != nil:
 		return transportError
 	case s.failures.Contains(x.Status):
 		return errorStatus
@@ -149,14 +150,14 @@ func (s *stats) snapshot() (c counts, inFlight int) {
 	for i, h := range c.durations {
 		c.durations[i] = h.clone()
 	}
-	return c, s.live.Len()
+	return c, len(s.live)
 }
 
-// all returns the exchanges under way, oldest first.
+// all returns the exchanges under way.
 func (s *stats) all() []*exchange.Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(s.live.All())
+	return slices.Collect(maps.Keys(s.live))
 }
 
 // close returns how many are under way. The last of them to end calls idle.
@@ -164,15 +165,15 @@ func (s *stats) close() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	return s.live.Len()
+	return len(s.live)
 }
 
 // load returns how many exchanges are under way, and the age of the oldest.
 func (s *stats) load() (n int, oldest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for x := range s.live.All() {
-		return s.live.Len(), x.Elapsed()
+	for x := range s.live {
+		oldest = max(oldest, x.Elapsed())
 	}
-	return 0, 0
+	return len(s.live), oldest
 }

@@ -49,7 +49,7 @@ type Config struct {
 	IdleConnTimeout time.Duration `yaml:"idle_conn_timeout"`
 
 	// MaxResponseHeaderBytes bounds a response's headers, in bytes. From 1 to
-	// 2147483647; 0 means 1 MiB (net/http allows 10).
+	// 2147483647; 0 means 1 MiB (net/http allows 10 MiB).
 	MaxResponseHeaderBytes int64 `yaml:"max_response_header_bytes"`
 
 	// Protocol is [HTTP1] or [HTTP2]; "" means HTTP1.
@@ -71,8 +71,10 @@ type Config struct {
 	// lift it for themselves; 0 means 7s.
 	TotalTimeout time.Duration `yaml:"total_timeout"`
 
+	// Bulkhead bounds the exchanges at one time, and the queue for them.
 	Bulkhead Bulkhead `yaml:"bulkhead"`
-	Breaker  Breaker  `yaml:"breaker"`
+	// Breaker says when a failing system is left alone.
+	Breaker Breaker `yaml:"breaker"`
 }
 
 // Bulkhead is the settings of the semaphore in front of a system.

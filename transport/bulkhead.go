@@ -24,7 +24,7 @@ func Bulkhead(b semaphore.Bulkhead, wait time.Duration, peek func() error) Layer
 			h.Token = permit
 			return err
 		},
-		End:     func(_ *exchange.Exchange, h *exchange.Hold) { h.Token.(semaphore.Permit).Release() },
+		End:     func(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcome) { h.Token.(semaphore.Permit).Release() },
 		Streams: true,
 	}
 	return l.Wrap

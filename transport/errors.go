@@ -97,7 +97,7 @@ func (e *TimeoutError) LogValue() slog.Value {
 // for a request that follows a redirect, and for one that net/http repeats by
 // itself when an idle connection turns out dead, a failed dial proves nothing.
 func NotSent(err error) bool {
-	if _, ok := errors.AsType[*exchange.LaterHopError](err); ok {
+	if errors.Is(err, exchange.ErrLaterHop) {
 		return false
 	}
 	if d, ok := errors.AsType[*dialError](err); ok {

@@ -35,7 +35,7 @@ func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Re
 }
 
 // end reports once, even if a classifier panics.
-func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold) {
+func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
 	v := Failure
 	defer func() {
 		if s, ok := h.Token.(*streamProbe); ok {
@@ -44,7 +44,7 @@ func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold) {
 		}
 		b.report(h.Token.(func(error)), v)
 	}()
-	v = b.rules.Load().end(x, Verdict(h.Note), b.silence.lasts())
+	v = b.rules.Load().end(x, how, Verdict(h.Note), b.silence.lasts())
 }
 
 // A streamProbe reports for an exchange that may last longer than any other: at

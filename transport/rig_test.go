@@ -223,7 +223,9 @@ func (f fake) RoundTrip(req *http.Request) (*http.Response, error) { return f(re
 
 // answer is a base that answers code, with a body of two bytes.
 func answer(code int) fake {
-	return func(req *http.Request) (*http.Response, error) { return response(req, code, strings.NewReader("ok")), nil }
+	return func(req *http.Request) (*http.Response, error) {
+		return response(req, code, strings.NewReader("ok")), nil
+	}
 }
 
 func response(req *http.Request, code int, body io.Reader) *http.Response {

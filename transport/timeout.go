@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -80,7 +81,7 @@ func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	return nil
 }
 
-func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold) {
+func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcome) {
 	if a, ok := h.Token.(*alarm); ok && a.stop() {
 		t.idle.Put(a)
 	}
@@ -93,6 +94,9 @@ func (t *Timeouts) failed(x *exchange.Exchange, err error) error {
 	unsent := t.connect > 0 && x.Request.Response == nil && !t.replayable(x.Request)
 	if ok {
 		own.unsent = unsent
+	}
+	if scheme := x.Request.URL.Scheme; t.connect > 0 && scheme != "http" && scheme != "https" {
+		return &exchange.InvalidError{Reason: fmt.Sprintf("scheme %q", scheme)}
 	}
 	op, isOp := errors.AsType[*net.OpError](err)
 	n, isNet := errors.AsType[net.Error](err)

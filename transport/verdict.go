@@ -72,28 +72,29 @@ func (r *rules) answer(x *exchange.Exchange, resp *http.Response) Verdict {
 // first who ended the exchange: the caller's end says nothing, unless the
 // system had been silent towards everybody for so long that it looks hung, or
 // callers with short deadlines would hide that for ever.
-func (r *rules) end(x *exchange.Exchange, headers Verdict, silent time.Duration) Verdict {
-	by := x.By
-	if t, ok := errors.AsType[*TimeoutError](x.Fault); ok && t.Phase == PhaseDeadline {
+func (r *rules) end(x *exchange.Exchange, how exchange.Outcome, headers Verdict, silent time.Duration) Verdict {
+	by := how.By
+	if t, ok := errors.AsType[*TimeoutError](how.Fault); ok && t.Phase == PhaseDeadline {
 		by = exchange.Caller // also if it comes from layers inside of a foreign one
 	}
+	_, isInvalid := errors.AsType[*exchange.InvalidError](how.Fault)
 	switch {
-	case x.Refused:
+	case !x.Sent:
 		return Neutral
-	case x.Panicked, headers == Failure:
+	case how.Panicked, headers == Failure:
 		return Failure
-	case by == exchange.Owner, by != exchange.Nobody && (x.Unattended || x.InBody):
+	case by == exchange.Owner, how.Idle > 0:
 		return Neutral
 	case by == exchange.Caller && silent < r.silence:
 		return Neutral
 	case by != exchange.Nobody:
 		return Failure
-	case x.Fault == nil:
+	case how.Fault == nil:
 		return headers
-	case x.BadBody, errors.Is(x.Fault, semaphore.ErrUnavailable):
+	case how.BadBody, isInvalid, errors.Is(how.Fault, semaphore.ErrUnavailable):
 		return Neutral // the caller's fault, or a refusal further inside
 	case r.classify != nil:
-		return r.classify(nil, x.Fault)
+		return r.classify(nil, how.Fault)
 	}
 	return Failure
 }

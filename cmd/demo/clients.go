@@ -43,7 +43,7 @@ func guarded(reg *resilient.Registry, p *partners, count bool) (*clients, error)
 		close: func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			reg.Shutdown(ctx)
+			_ = reg.Shutdown(ctx) // what is left after that second is cut off
 		},
 	}
 	for i, name := range systemNames {

@@ -9,7 +9,7 @@
 // Where to look first: clients.go makes the clients, service.go uses them.
 package main
 
-//go:generate go tool -modfile=../../tools/codegen/go.mod oapi-codegen -config oapi-codegen.yaml openapi.yaml
+//go:generate go tool -modfile=../../tools/codegen/go.mod oapi-codegen -config oapi-codegen.yaml -o api/api.gen.go openapi.yaml
 
 import (
 	"context"

@@ -43,7 +43,7 @@ func serve(ctx context.Context, port uint, out *os.File) error {
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	defer server.Close()
-	go server.Serve(listener)
+	go func() { _ = server.Serve(listener) }() // until Close
 
 	if err := printIntroduction(out); err != nil {
 		return err

@@ -75,7 +75,7 @@ func (v *live) show(s snapshot) {
 		b.WriteString("\r\x1b[2K" + line + "\n") // over what was there
 	}
 	v.drawn = len(picture)
-	v.out.WriteString(b.String()) // in one piece, so that it does not flicker
+	fmt.Fprint(v.out, b.String()) // in one piece, so that it does not flicker
 }
 
 // picture is less than 80 columns wide: a line that wraps would count twice.

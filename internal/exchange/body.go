@@ -24,16 +24,16 @@ func (b *body) Read(p []byte) (n int, err error) {
 // enter says that a Read goes into the inner body, unless x was interrupted.
 func (x *Exchange) enter() error {
 	x.mu.Lock()
-	if x.cause != nil {
-		defer x.mu.Unlock()
-		return x.cause
+	cause := x.cause
+	if cause == nil {
+		x.reading++
+		x.silentSince = x.Elapsed()
 	}
-	x.reading++
-	x.everRead = true
-	x.silentSince = x.Elapsed()
 	x.mu.Unlock()
-	x.waiting(true, false)
-	return nil
+	if cause == nil {
+		x.waiting(true, false)
+	}
+	return cause
 }
 
 // leave says that a Read has returned n and err, and returns what of err the
@@ -63,7 +63,8 @@ func (x *Exchange) leave(n int, err error) error {
 func (b *body) Close() error {
 	x := (*Exchange)(b)
 	x.mu.Lock()
-	x.closed = x.closed || x.cause == nil
+	x.blame(nil)
+	x.closed = x.cause == nil
 	x.mu.Unlock()
 	defer x.end(nil)
 	return x.inner.Close()

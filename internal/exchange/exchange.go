@@ -2,7 +2,9 @@ package exchange
 
 import (
 	"context"
+	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -13,19 +15,15 @@ import (
 // is sent, since each of those would have to be allocated beside it.
 //
 // The exported fields are set before the function of a Layer that may need
-// them is called, and are for reading.
+// them is called, and are for reading, but for Stream.
 type Exchange struct {
-	Request *http.Request // the caller's, not to be changed
-	Start   time.Time     // of RoundTrip; the times below count from here
-
+	Request  *http.Request // the caller's, not to be changed
+	Start    time.Time     // of RoundTrip; the times below count from here
 	Admitted time.Duration // the layers had begun, or refused it
-	Sent     bool          // to the base
+	Sent     bool          // to the base: no layer refused it
 	Answered time.Duration // the headers had come
 	Status   int           // of the response; 0 if there is none
-
-	Stream bool // set by a layer: its total and its silence are not to be bounded
-
-	Outcome // for End
+	Stream   bool          // set by a layer: neither its total nor its silence is to be bounded
 
 	layers []*Layer
 	holds  [maxLayers]Hold
@@ -33,21 +31,19 @@ type Exchange struct {
 	unhook func() bool  // stops watching caller
 	sent   http.Request // the caller's, in x's context and with a watched body
 	inner  io.ReadCloser
-	node   node
 
 	mu       sync.Mutex
-	open     bool // RoundTrip has returned, or is about to
+	open     bool // RoundTrip has returned, or is about to: the caller's acts end x
 	upgraded bool
-	closed   bool // by the caller, before anything interrupted x
-	over     bool
-	cause    error // what interrupted x
-	ctxErr   error // what its context says then
-	outer    *Exchange
-	badBody  error
-	inUpload bool // the transport is in the caller's body
+	closed   bool      // by the caller, before anything interrupted x
+	over     bool      // and outcome does not change any more
+	cause    error     // what interrupted x
+	outcome  Outcome   // so far
+	outer    *Exchange // ends with x
+	badBody  error     // what was wrong with the caller's
+	inUpload bool      // the transport waits for the caller's body
 
-	reading     int // Reads in the inner body
-	everRead    bool
+	reading     int           // Reads in the inner body
 	silentSince time.Duration // of the present wait; never if nobody waits
 	lastRead    time.Duration // when the last Read returned
 
@@ -56,21 +52,22 @@ type Exchange struct {
 
 // An Outcome is how an exchange ended.
 type Outcome struct {
-	Fault      error // nil if the body was read to its end, or closed by the caller
-	By         By    // who interrupted it
-	Refused    bool  // by a layer's Begin, or by its own form
-	Panicked   bool  // or ended its goroutine
-	Upgraded   bool  // to another protocol (101)
-	BadBody    bool  // RoundTrip failed, and the caller's own body was to blame
-	InBody     bool  // when it was interrupted the transport was waiting for the caller's body
-	Unattended bool  // when it was interrupted nobody was waiting for the system
-	NeverRead  bool  // and nobody had ever read the body
-	Idle       time.Duration
+	Fault    error // nil if the body was read to its end, or closed by the caller
+	By       By    // who interrupted it
+	Panicked bool  // something below, or it ended its goroutine
+	Upgraded bool  // to another protocol (101)
+	BadBody  bool  // RoundTrip failed, and the caller's own body was to blame
+
+	// Idle is for how long nobody had waited for the system when it was
+	// interrupted: math.MaxInt64 if the body had never been read, 1 if the
+	// transport was waiting for the caller's body, 0 if somebody did wait.
+	Idle time.Duration
 }
 
 // By is who interrupted an exchange.
 type By uint8
 
+// The ones who can.
 const (
 	Nobody By = iota
 	Caller    // its context ended, or its deadline shortened the bound that fired
@@ -98,23 +95,24 @@ func (x *Exchange) Silence() time.Duration {
 	return x.Elapsed() - x.silentSince
 }
 
-// silence notes since when the caller has been waiting, or that it is not.
 func (x *Exchange) silence(since time.Duration) {
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.silentSince = since
-	x.mu.Unlock()
 }
 
 // Interrupt ends x's context, because of cause, with ctxErr as its error. It
 // ends x too unless RoundTrip or a Read is running: then their return does.
-// Only the first interruption counts. An upgraded connection outlives all but its Owner.
+// Only the first interruption counts. An upgraded connection outlives all but
+// its Owner. A panic of the inner body or of an End is dropped here: this may be
+// a goroutine of nobody's, and it would end the process.
 func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
 	x.mu.Lock()
 	if x.over || x.cause != nil || x.upgraded && by != Owner {
 		x.mu.Unlock()
 		return
 	}
-	if !x.closed {
+	if !x.closed { // else the inner Close is taking its time
 		x.interrupted(by, cause)
 	}
 	open, busy := x.open, x.reading > 0
@@ -124,33 +122,59 @@ func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
 	if !open {
 		return
 	}
-	func() {
-		defer func() { _ = recover() }() // this goroutine is nobody's: the panic would end the process
-		x.inner.Close()
-	}()
+	defer func() { _ = recover() }()
 	if !busy {
-		x.end(nil)
+		defer x.end(nil)
+	}
+	if inner := x.within(); inner != nil {
+		inner.Interrupt(by, cause, ctxErr) // a Close would look like the caller's
+	} else {
+		x.inner.Close()
 	}
 }
 
-// interrupted notes who it was, and what was going on. It needs x.mu, or an x that no one else has.
+// interrupted notes who it was and what was going on. It needs x.mu.
 func (x *Exchange) interrupted(by By, cause error) {
-	x.cause, x.By = cause, by
-	x.InBody = x.inUpload
-	if x.Unattended = x.open && x.reading == 0; x.Unattended {
-		x.NeverRead, x.Idle = !x.everRead, x.Elapsed()-x.lastRead
+	x.cause, x.outcome.By = cause, by
+	switch {
+	case x.inUpload:
+		x.outcome.Idle = 1
+	case x.open && x.reading == 0 && x.lastRead == never:
+		x.outcome.Idle = math.MaxInt64
+	case x.open && x.reading == 0:
+		x.outcome.Idle = max(1, x.Elapsed()-x.lastRead)
 	}
 }
 
 func (x *Exchange) callerGone() { x.Interrupt(Caller, CallerError(x.caller), x.caller.Err()) }
+
+// blame makes the caller's end the cause of err, or of a Close if that is nil,
+// if it came first: the watch on its context may be late, or there is none. It needs x.mu.
+func (x *Exchange) blame(err error) {
+	if x.over || x.closed || x.upgraded || x.cause != nil || err == errNoReturn {
+		return
+	}
+	if gone := x.caller.Err(); gone != nil && (x.Sent || errors.Is(err, gone)) {
+		x.interrupted(Caller, CallerError(x.caller))
+		return
+	}
+	if err == nil || !x.Sent {
+		return
+	}
+	select {
+	case <-x.Request.Cancel: // deprecated, but http.Client.Timeout sets it
+		x.interrupted(Caller, err)
+	default:
+	}
+}
 
 // end ends x unless it is over. A nil err is a good end. It returns what the
 // caller should see of err: whatever interrupted x comes first.
 func (x *Exchange) end(err error) error {
 	x.mu.Lock()
 	panicked := err == errNoReturn
-	if err != nil && !panicked && x.Sent && !x.over && x.cause == nil {
-		x.blameCaller(err)
+	if err != nil {
+		x.blame(err)
 	}
 	if x.cause != nil {
 		err = x.cause
@@ -159,13 +183,12 @@ func (x *Exchange) end(err error) error {
 		x.mu.Unlock()
 		return err
 	}
-	x.over, x.Panicked = true, panicked
+	x.over, x.outcome.Panicked, x.outcome.Upgraded = true, panicked, x.upgraded
 	if !x.closed {
-		x.Fault = err
-		x.BadBody = err != nil && !x.open && x.cause == nil && x.badBody != nil
+		x.outcome.Fault = err
+		x.outcome.BadBody = err != nil && !x.open && x.cause == nil && x.badBody != nil && x.badBody != errClosed
 	}
-	x.Upgraded = x.upgraded
-	outer := x.outer
+	outcome, outer := x.outcome, x.outer
 	x.mu.Unlock()
 
 	if x.unhook != nil {
@@ -175,39 +198,36 @@ func (x *Exchange) end(err error) error {
 	if outer != nil {
 		defer outer.endWith(x)
 	}
-	x.giveBack(len(x.layers)-1, true)
+	x.giveBack(len(x.layers)-1, outcome, true)
 	return err
-}
-
-// blameCaller makes the caller's end the cause of err if it came first: the
-// watch on its context may be late, or there is none.
-func (x *Exchange) blameCaller(err error) {
-	if x.caller.Err() != nil {
-		x.cause, x.By = CallerError(x.caller), Caller
-		return
-	}
-	select {
-	case <-x.Request.Cancel: // deprecated, but http.Client.Timeout sets it
-		x.cause, x.By = err, Caller
-	default:
-	}
 }
 
 // giveBack ends layers i and outwards, those that outlive an upgrade only if
 // streams is set. One that panics does not keep the others from ending.
-func (x *Exchange) giveBack(i int, streams bool) {
+func (x *Exchange) giveBack(i int, o Outcome, streams bool) {
 	if i < 0 {
 		return
 	}
-	defer x.giveBack(i-1, streams)
-	if h := &x.holds[i]; h.begun && !h.ended && (streams || !x.layers[i].Streams) {
-		h.ended = true
-		x.layers[i].End(x, h)
+	defer x.giveBack(i-1, o, streams)
+	if h := &x.holds[i]; h.begun && (streams || !x.layers[i].Streams) {
+		h.begun = false
+		x.layers[i].End(x, h, o)
 	}
 }
 
-// adopt makes outer end when x does. There is a foreign layer between them,
-// but it left x's body alone, so the bounds inside reach what outer holds.
+// within returns the exchange that x's inner body is, if it is one. There is a
+// foreign layer between them, but it left the body alone.
+func (x *Exchange) within() *Exchange {
+	switch b := x.inner.(type) {
+	case *body:
+		return (*Exchange)(b)
+	case *stream:
+		return (*Exchange)(b.body)
+	}
+	return nil
+}
+
+// adopt makes outer end when x does, so that the bounds inside reach what outer holds.
 func (x *Exchange) adopt(outer *Exchange) {
 	x.mu.Lock()
 	x.outer = outer
@@ -218,17 +238,14 @@ func (x *Exchange) adopt(outer *Exchange) {
 	}
 }
 
+// endWith needs an inner that is over.
 func (x *Exchange) endWith(inner *Exchange) {
-	inner.mu.Lock()
-	cause, how := inner.cause, inner.Outcome
-	inner.mu.Unlock()
 	x.mu.Lock()
-	if !x.over && x.cause == nil && !x.closed && cause != nil {
-		x.cause, x.By = cause, how.By
-		x.Unattended, x.NeverRead, x.Idle = how.Unattended, how.NeverRead, how.Idle
+	if how := inner.outcome; !x.over && x.cause == nil && !x.closed {
+		x.cause, x.outcome.By, x.outcome.Idle = inner.cause, how.By, how.Idle
 	}
 	x.mu.Unlock()
-	x.end(how.Fault)
+	x.end(inner.outcome.Fault)
 }
 
 func (x *Exchange) waiting(start, heard bool) {

@@ -37,22 +37,23 @@ type Layer struct {
 	// Failed, if not nil, returns what the caller should see of an error of the base.
 	Failed func(x *Exchange, err error) error
 
-	// End gives back what Begin took. Inner layers end before outer ones.
-	End func(x *Exchange, h *Hold)
+	// End gives back what Begin took, given how x ended. Inner layers end before
+	// outer ones. A panic in it reaches the caller whose act ended x, if there is one.
+	End func(x *Exchange, h *Hold, how Outcome)
 
 	// Waiting, if not nil, is told when an exchange starts to wait for the
 	// system, in RoundTrip or in a Read, and when it stops, and whether
 	// anything was heard in between.
 	Waiting func(start, heard bool)
 
-	// Always makes the layer see requests that no other will: invalid ones,
-	// and those whose caller has gone before they began.
+	// Always makes the layer see requests that are refused before any other
+	// layer: invalid ones, and those whose caller has gone.
 	Always bool
 
 	// Interrupts gives exchanges a context of their own, which Interrupt can end.
 	Interrupts bool
 
-	// Uploads has request bodies watched: see [Exchange.Silence] and [Exchange.BadBody].
+	// Uploads has request bodies watched: see [Exchange.Silence] and BadBody of [Outcome].
 	Uploads bool
 
 	// Streams defers End to the end of an upgraded (101) connection; otherwise
@@ -65,7 +66,7 @@ type Hold struct {
 	Token any // a pointer or a func: anything else would be allocated
 	Note  int
 
-	begun, ended bool
+	begun bool // and not given back
 }
 
 // maxLayers is how many layers share an exchange; more than that begin another.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"runtime"
 	"sync"
@@ -12,10 +13,12 @@ import (
 	"time"
 
 	. "github.com/resilient-go/resilient/internal/exchange"
+	"github.com/resilient-go/resilient/internal/testserver"
 )
 
 // A body that HTTP/2 says is empty may still lack its end.
 func TestOpenEmptyBodyOverHTTP2(t *testing.T) {
+	t.Skip("open: an HTTP/2 body is taken for ended by its declared length or status, though its END_STREAM or trailers are still to come: roundtrip.go:173-182")
 	for name, h := range map[string]http.HandlerFunc{
 		"ContentLength 0": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "0")
@@ -44,7 +47,9 @@ func TestOpenEmptyBodyOverHTTP2(t *testing.T) {
 				if err != nil {
 					t.Errorf("%T: %q, %v", r, b, err)
 				}
-				t.Logf("%T %T trailer %v", r, resp.Body, resp.Trailer)
+				if want := name == "trailers"; want != (resp.Trailer.Get("T") == "v") && s.protocol == testserver.HTTP2 {
+					t.Errorf("%T: trailer %v", r, resp.Trailer)
+				}
 				resp.Body.Close()
 			}
 		})
@@ -55,49 +60,58 @@ type conn struct{ *fake }
 
 func (conn) Write(p []byte) (int, error) { return len(p), nil }
 
-// The owner closes an upgrade while its handshake's part is being given back.
+// An upgrade is given back in two parts: the handshake's by RoundTrip, and by
+// then its owner may already be at the whole. Each End must run once, and the
+// handshake's Ends must not see an outcome that is being written.
 func TestOpenOwnerDuringHandshake(t *testing.T) {
-	for range 2000 {
-		b := conn{text("")}
+	t.Skip("open: the two giveBacks of an upgrade race: exchange.go:203, roundtrip.go:151")
+	for range 3000 {
 		var wg sync.WaitGroup
-		r := newRig(t, nil)
-		r.RoundTripper = trip(func(req *http.Request) (*http.Response, error) { return reply(req, 101, b), nil })
-		r.around(all...)
+		b := conn{text("")}
+		r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
+			return reply(req, http.StatusSwitchingProtocols, b), nil
+		}))
 		r.answered = func(layer string, x *Exchange, _ *http.Response) {
-			if layer == "watch" {
-				go x.Interrupt(Owner, errOwner, context.Canceled)
+			if layer == "watch" { // the last one
+				wg.Go(func() {
+					for range rand.IntN(200) {
+						runtime.Gosched()
+					}
+					x.Interrupt(Owner, errOwner, context.Canceled)
+				})
 			}
 		}
 		resp, err := r.RoundTrip(request(t.Context()))
+		wg.Wait()
 		if err == nil {
 			resp.Body.Close()
 		}
-		wg.Wait()
+		r.settled()
 	}
 }
 
-func TestOpenOwnerDuringHandshakeExact(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := conn{text("")}
-		r := newRig(t, trip(func(req *http.Request) (*http.Response, error) { return reply(req, 101, b), nil }))
-		r.end = func(layer string, x *Exchange) {
-			if layer == "bound" {
-				done := make(chan bool)
-				go func() { r.interrupt(Owner); close(done) }()
-				<-done
-			}
+// The Ends that run after the handshake must see that it was one.
+func TestOpenUpgradedAtHandshake(t *testing.T) {
+	t.Skip("open: Outcome.Upgraded is set by the second part of the end alone: exchange.go:170")
+	r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
+		return reply(req, http.StatusSwitchingProtocols, conn{text("")}), nil
+	}))
+	r.end = func(layer string, x *Exchange) {
+		if !x.Upgraded {
+			t.Errorf("%s is not told", layer)
 		}
-		resp, err := r.RoundTrip(request(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		r.settled()
-	})
+	}
+	resp, err := r.RoundTrip(request(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	r.settled()
 }
 
 // The owner interrupts an exchange while its caller's context ends in Begin.
 func TestOpenOwnerDuringBegin(t *testing.T) {
+	t.Skip("open: begin notes the caller's end without the mutex and over an earlier interruption: roundtrip.go:72")
 	for range 200 {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -134,6 +148,7 @@ func TestOpenOwnerDuringBegin(t *testing.T) {
 
 // An End that panics in a goroutine that is nobody's.
 func TestOpenEndPanicsInInterrupt(t *testing.T) {
+	t.Skip("open: a panicking End in the goroutine of a timer ends the process: exchange.go:125")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, answer(text("")))
 		r.end = func(layer string, x *Exchange) {
@@ -150,6 +165,7 @@ func TestOpenEndPanicsInInterrupt(t *testing.T) {
 }
 
 func TestOpenCloseGoexitsInInterrupt(t *testing.T) {
+	t.Skip("open: a Goexit in the inner Close keeps the exchange from ending: exchange.go:120-126")
 	synctest.Test(t, func(t *testing.T) {
 		b := text("")
 		b.close = func() error { runtime.Goexit(); return nil }
@@ -163,6 +179,7 @@ func TestOpenCloseGoexitsInInterrupt(t *testing.T) {
 
 // Closed first, then the context ended, then the Read that Close broke off returned.
 func TestOpenClosedThenCancelled(t *testing.T) {
+	t.Skip("open: a body closed first counts as cancelled when a Read returns after the caller's context has ended too: exchange.go:151")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		b := newFake(nil)
@@ -170,16 +187,17 @@ func TestOpenClosedThenCancelled(t *testing.T) {
 		b.close = func() error { time.Sleep(time.Second); return nil }
 		r := newRig(t, answer(b), "watch", "permit")
 		resp, _ := r.RoundTrip(request(ctx))
-		go func() { time.Sleep(time.Second); resp.Body.Close() }()
-		n, err := resp.Body.Read(make([]byte, 1))
-		t.Log(n, err)
-		synctest.Wait()
+		closing := make(chan struct{})
+		go func() { defer close(closing); resp.Body.Close() }()
+		resp.Body.Read(make([]byte, 1))
+		<-closing
 		r.ended(Outcome{})
 	})
 }
 
 // An answer without a body that came too late.
 func TestOpenLateAnswerWithoutBody(t *testing.T) {
+	t.Skip("open: the body of a late 204 is dropped unclosed: roundtrip.go:138")
 	synctest.Test(t, func(t *testing.T) {
 		b := text("")
 		r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
@@ -200,6 +218,7 @@ func TestOpenLateAnswerWithoutBody(t *testing.T) {
 
 // An outer exchange is interrupted in a Read: it must not end before that has returned.
 func TestOpenOuterEndsInRead(t *testing.T) {
+	t.Skip("open: an outer exchange ends with the inner one that it closes itself, in the middle of a Read: exchange.go:218-229")
 	synctest.Test(t, func(t *testing.T) {
 		b := newFake(nil)
 		b.read = func([]byte) (int, error) { <-b.closed; time.Sleep(time.Second); return 0, errBoom }
@@ -221,12 +240,12 @@ func TestOpenOuterEndsInRead(t *testing.T) {
 		}
 		outer.settled()
 		inner.settled()
-		t.Logf("%+v", inner.last().how)
 	})
 }
 
 // Cancelled, then closed, one after the other.
 func TestOpenCancelThenClose(t *testing.T) {
+	t.Skip("open: a context that ended before Close is noticed or not, by chance: body.go:66")
 	how := map[string]int{}
 	for range 300 {
 		synctest.Test(t, func(t *testing.T) {
@@ -243,5 +262,4 @@ func TestOpenCancelThenClose(t *testing.T) {
 	if len(how) != 1 {
 		t.Error(how)
 	}
-	t.Log(how)
 }

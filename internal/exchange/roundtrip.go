@@ -2,14 +2,14 @@ package exchange
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"time"
 )
 
 func (c *chain) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	x := &Exchange{Request: req, Start: time.Now(), caller: req.Context(), layers: c.layers, silentSince: never}
+	x := &Exchange{Request: req, Start: time.Now(), caller: req.Context(), layers: c.layers, silentSince: never, lastRead: never}
 	returned := false
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit, that goes on from here
@@ -29,8 +29,8 @@ func (x *Exchange) dropped() {
 	switch body := x.Request.Body; {
 	case x.inner != nil:
 		x.inner.Close()
-	case !x.Sent && !x.Refused && body != nil:
-		body.Close()
+	case !x.Sent && body != nil:
+		body.Close() // the base never had it
 	}
 }
 
@@ -42,7 +42,7 @@ func (x *Exchange) begin() error {
 	}
 	for i, l := range x.layers {
 		if err != nil && !l.Always {
-			break
+			continue
 		}
 		if l.Interrupts {
 			x.derive()
@@ -58,14 +58,11 @@ func (x *Exchange) begin() error {
 	if err == nil {
 		return nil
 	}
-	x.Refused = true
 	if x.Request.Body != nil {
 		x.Request.Body.Close()
 	}
-	if gone := x.caller.Err(); gone != nil && errors.Is(err, gone) {
-		x.interrupted(Caller, CallerError(x.caller))
-	} else if x.Request.Response != nil {
-		err = &LaterHopError{err}
+	if x.Request.Response != nil {
+		err = laterHop(err)
 	}
 	return x.end(err)
 }
@@ -76,16 +73,17 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 		x.unhook = context.AfterFunc(x.caller, x.callerGone)
 	}
 	req, upload := x.Request, c.uploads && watchable(x.Request.Body)
-	switch {
-	case x.done != nil:
+	if x.done != nil {
 		x.sent = *req.WithContext((*ctx)(x)) // inlined, so that the copy lives in x
 		req = &x.sent
-	case upload:
+	} else if upload {
 		x.sent = *req
 		req = &x.sent
 	}
 	if upload {
 		x.watchUpload()
+	} else if req.Body == nil && req.ContentLength != 0 {
+		x.badBody = errBodyLength // HTTP/1 minds, HTTP/2 does not
 	}
 	x.Sent = true
 	resp, err := x.await(c.base, req)
@@ -132,53 +130,55 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 			l.Answered(x, &x.holds[i], resp)
 		}
 	}
-	w, writer := resp.Body.(io.Writer)
-	upgraded := writer && resp.StatusCode == http.StatusSwitchingProtocols
-	switch {
-	case bodyless(resp, x.Request.Method):
-		if err := x.end(nil); err != nil {
-			return nil, err
+	if bodyless(resp, x.Request.Method) {
+		err := x.end(nil)
+		if err == nil {
+			return resp, nil
 		}
-		return resp, nil
-	case !x.hand(upgraded):
-		x.inner.Close()
-		return nil, x.end(nil)
+		if x.inner != nil {
+			x.inner.Close()
+		}
+		return nil, err
 	}
-	if upgraded {
-		if x.unhook != nil {
-			x.unhook()
-		}
-		x.giveBack(len(x.layers)-1, false)
+	w, writer := resp.Body.(io.Writer)
+	if writer && resp.StatusCode == http.StatusSwitchingProtocols && x.upgrade() {
 		resp.Body = &stream{(*body)(x), w}
 	} else {
 		resp.Body = (*body)(x)
 	}
-	switch b := x.inner.(type) {
-	case *body:
-		(*Exchange)(b).adopt(x)
-	case *stream:
-		(*Exchange)(b.body).adopt(x)
+	x.mu.Lock()
+	interrupted := x.cause != nil
+	x.open = !interrupted
+	x.mu.Unlock()
+	if interrupted {
+		x.inner.Close()
+		return nil, x.end(nil)
+	}
+	if inner := x.within(); inner != nil {
+		inner.adopt(x)
 	}
 	return resp, nil
 }
 
-// hand makes the caller the one whose acts end x, unless x has been interrupted.
-func (x *Exchange) hand(upgraded bool) bool {
+// upgrade ends what does not outlive a handshake, and reports whether it was in time for that.
+func (x *Exchange) upgrade() bool {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.cause != nil {
+	x.upgraded = x.cause == nil
+	x.mu.Unlock()
+	if !x.upgraded {
 		return false
 	}
-	x.open, x.upgraded, x.lastRead = true, upgraded, x.Answered
+	if x.unhook != nil {
+		x.unhook()
+	}
+	x.giveBack(len(x.layers)-1, Outcome{Upgraded: true}, false)
 	return true
 }
 
-// bodyless reports whether resp can have no body. HTTP/2 never returns http.NoBody.
+// bodyless reports whether there is nothing to come. HTTP/2 never returns
+// http.NoBody, but a body without a state as well; one with a state may be empty
+// and still have to end, with trailers.
 func bodyless(resp *http.Response, method string) bool {
-	switch {
-	case resp.Body == nil, resp.Body == http.NoBody, method == http.MethodHead,
-		resp.StatusCode == http.StatusNoContent, resp.StatusCode == http.StatusNotModified:
-		return true
-	}
-	return resp.ProtoMajor == 2 && resp.ContentLength == 0
+	return resp.Body == nil || reflect.TypeOf(resp.Body).Size() == 0 || resp.ProtoMajor != 2 &&
+		(method == http.MethodHead || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified)
 }

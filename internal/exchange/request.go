@@ -1,0 +1,148 @@
+package exchange
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+)
+
+// An InvalidError says that a request can't be sent, whoever it is for.
+type InvalidError struct{ Reason string }
+
+func (e *InvalidError) Error() string { return "exchange: invalid request: " + e.Reason }
+
+// check returns what makes req impossible to send, before anything is taken
+// for it: a caller's mistake must not count against the system. What only
+// some transports mind is left to them.
+func check(req *http.Request) error {
+	n := inMemory(req.Body)
+	switch {
+	case req.URL == nil:
+		return &InvalidError{"no URL"}
+	case req.Header == nil:
+		return &InvalidError{"no Header map"}
+	case req.Method != "" && !token(req.Method):
+		return &InvalidError{fmt.Sprintf("method %q", req.Method)}
+	case req.URL.Scheme == "":
+		return &InvalidError{"no scheme in its URL"}
+	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+		return nil // a protocol registered with the transport, perhaps
+	case req.URL.Host == "":
+		return &InvalidError{"no host in its URL"}
+	case strings.ContainsFunc(req.Host, isControl), strings.ContainsFunc(req.URL.RawQuery, isControl), strings.ContainsFunc(req.URL.Opaque, isControl):
+		return &InvalidError{"a control character in its URL or Host"}
+	case n >= 0 && req.ContentLength > 0 && int64(n) != req.ContentLength:
+		return &InvalidError{fmt.Sprintf("ContentLength %d with a body of %d bytes", req.ContentLength, n)}
+	}
+	for _, h := range []http.Header{req.Header, req.Trailer} {
+		for name, values := range h {
+			if !token(name) || strings.ContainsFunc(strings.Join(values, ""), isControl) {
+				return &InvalidError{fmt.Sprintf("header or trailer %q, in its name or in a value", name)} // which may be a secret
+			}
+		}
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// token reports whether s is one in the sense of RFC 9110, section 5.6.2.
+func token(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	})
+}
+
+// smallBody is up to what size a body in memory is not watched: it is sent in
+// one go, and a reader that net/http does not know costs it a write more.
+const smallBody = 64 << 10
+
+func watchable(body io.ReadCloser) bool {
+	n := inMemory(body)
+	return body != nil && body != http.NoBody && (n < 0 || n > smallBody)
+}
+
+var (
+	nopCloser         = reflect.TypeOf(io.NopCloser(io.MultiReader()))
+	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(new(bytes.Buffer)))
+)
+
+// inMemory returns how much is left in body if it is one of the readers in
+// memory that net/http knows too, bare or in an io.NopCloser, or -1.
+func inMemory(body io.Reader) int {
+	switch b := body.(type) {
+	case *bytes.Reader:
+		return b.Len()
+	case *bytes.Buffer:
+		return b.Len()
+	case *strings.Reader:
+		return b.Len()
+	}
+	if t := reflect.TypeOf(body); t == nopCloser || t == nopCloserWriterTo {
+		inner, _ := reflect.ValueOf(body).Field(0).Interface().(io.Reader)
+		return inMemory(inner)
+	}
+	return -1
+}
+
+var errBodyLength = errors.New("exchange: the request body is not as long as its ContentLength")
+
+// An upload is a request body that tells its exchange of each piece taken, and of its own faults.
+type upload struct {
+	x    *Exchange
+	body io.ReadCloser
+	n    int64
+}
+
+// watchUpload makes x.sent carry a watched body. x.sent is a copy: the caller's request stays as it is.
+func (x *Exchange) watchUpload() {
+	x.sent.Body = &upload{x: x, body: x.Request.Body}
+	if x.Request.GetBody == nil {
+		return
+	}
+	x.sent.GetBody = func() (io.ReadCloser, error) {
+		b, err := x.Request.GetBody()
+		x.taking(false, err)
+		return &upload{x: x, body: b}, err
+	}
+}
+
+func (u *upload) Read(p []byte) (n int, err error) {
+	u.x.taking(true, nil)
+	n, err = u.body.Read(p)
+	u.n += int64(n)
+	fault, length := err, u.x.Request.ContentLength
+	switch {
+	case length > 0 && (u.n > length || err == io.EOF && u.n < length):
+		fault = errBodyLength
+	case err == io.EOF:
+		fault = nil
+	}
+	u.x.taking(false, fault)
+	return n, err
+}
+
+// Close keeps what the body says from now on from being its fault.
+func (u *upload) Close() error {
+	u.x.taking(false, errClosed)
+	return u.body.Close()
+}
+
+var errClosed = errors.New("exchange: closed by the transport")
+
+// taking says that the transport is in the caller's body, or has left it: either is progress. The first fault counts.
+func (x *Exchange) taking(inside bool, fault error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.inUpload = inside
+	if x.badBody == nil {
+		x.badBody = fault
+	}
+	if x.silentSince != never && !x.open {
+		x.silentSince = x.Elapsed()
+	}
+}
