@@ -120,11 +120,15 @@ func checkBase(base http.RoundTripper) error {
 	if _, ok := base.(*Client); ok {
 		return errors.New("resilient: WithBase: a Client: its requests would need two permits; give it a transport")
 	}
-	if base != nil && hashable(base) && hashable(http.DefaultTransport) && base == http.DefaultTransport {
+	if base != nil && hashable(base) && base == http.DefaultTransport {
 		return errors.New("resilient: WithBase: http.DefaultTransport is everybody's; give the client one of its own")
 	}
 	return nil
 }
 
-// hashable reports whether v can be compared, and be a map's key, without a panic.
-func hashable(v any) bool { return reflect.ValueOf(v).Comparable() }
+// hashable reports whether v can be a map's key without a panic, and is like no
+// other: all pointers to values of size 0 may be the same.
+func hashable(v any) bool {
+	t := reflect.TypeOf(v)
+	return t.Kind() == reflect.Pointer && t.Elem().Size() > 0
+}

@@ -62,8 +62,10 @@ func (x *Exchange) leave(n int, err error) error {
 // look like a failure, and what x holds is given back when the connection is free.
 func (b *body) Close() error {
 	x := (*Exchange)(b)
+	if x.caller.Err() != nil {
+		x.callerGone() // who came first, even if the watch is late
+	}
 	x.mu.Lock()
-	x.blame(nil)
 	x.closed = x.cause == nil
 	x.mu.Unlock()
 	defer x.end(nil)

@@ -23,15 +23,23 @@ type contextState struct {
 
 // derive gives x a context of its own, which Interrupt can end.
 func (x *Exchange) derive() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if x.done != nil {
 		return
 	}
+	x.mu.Lock()
 	x.done = make(chan struct{})
 	if x.cause != nil { // already
 		x.doneErr = context.Canceled
 		close(x.done)
+	}
+	x.mu.Unlock()
+	x.watch()
+}
+
+// watch has x interrupted when the caller's context ends.
+func (x *Exchange) watch() {
+	if x.unhook == nil && x.caller.Done() != nil {
+		x.unhook = context.AfterFunc(x.caller, x.callerGone)
 	}
 }
 

@@ -148,8 +148,8 @@ func (x *Exchange) interrupted(by By, cause error) {
 
 func (x *Exchange) callerGone() { x.Interrupt(Caller, CallerError(x.caller), x.caller.Err()) }
 
-// blame makes the caller's end the cause of err, or of a Close if that is nil,
-// if it came first: the watch on its context may be late, or there is none. It needs x.mu.
+// blame makes the caller's end the cause of err if it came first: the watch on
+// its context may be late, or there is none. It needs x.mu.
 func (x *Exchange) blame(err error) {
 	if x.over || x.closed || x.upgraded || x.cause != nil || err == errNoReturn {
 		return
@@ -158,7 +158,7 @@ func (x *Exchange) blame(err error) {
 		x.interrupted(Caller, CallerError(x.caller))
 		return
 	}
-	if err == nil || !x.Sent {
+	if !x.Sent {
 		return
 	}
 	select {
@@ -186,7 +186,7 @@ func (x *Exchange) end(err error) error {
 	x.over, x.outcome.Panicked, x.outcome.Upgraded = true, panicked, x.upgraded
 	if !x.closed {
 		x.outcome.Fault = err
-		x.outcome.BadBody = err != nil && !x.open && x.cause == nil && x.badBody != nil && x.badBody != errClosed
+		x.outcome.BadBody = err != nil && !x.open && x.cause == nil && x.badBody != nil
 	}
 	outcome, outer := x.outcome, x.outer
 	x.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 // An InvalidError says that a request can't be sent, whoever it is for.
 type InvalidError struct{ Reason string }
 
-func (e *InvalidError) Error() string { return "exchange: invalid request: " + e.Reason }
+func (e *InvalidError) Error() string { return "resilient: invalid request: " + e.Reason }
 
 // check returns what makes req impossible to send, before anything is taken
 // for it: a caller's mistake must not count against the system. What only
@@ -93,9 +93,10 @@ var errBodyLength = errors.New("exchange: the request body is not as long as its
 
 // An upload is a request body that tells its exchange of each piece taken, and of its own faults.
 type upload struct {
-	x    *Exchange
-	body io.ReadCloser
-	n    int64
+	x      *Exchange
+	body   io.ReadCloser
+	n      int64
+	closed bool // by the transport: what it says from then on is no fault; guarded by x.mu
 }
 
 // watchUpload makes x.sent carry a watched body. x.sent is a copy: the caller's request stays as it is.
@@ -106,13 +107,14 @@ func (x *Exchange) watchUpload() {
 	}
 	x.sent.GetBody = func() (io.ReadCloser, error) {
 		b, err := x.Request.GetBody()
-		x.taking(false, err)
-		return &upload{x: x, body: b}, err
+		u := &upload{x: x, body: b}
+		u.taken(false, err)
+		return u, err
 	}
 }
 
 func (u *upload) Read(p []byte) (n int, err error) {
-	u.x.taking(true, nil)
+	u.taken(true, nil)
 	n, err = u.body.Read(p)
 	u.n += int64(n)
 	fault, length := err, u.x.Request.ContentLength
@@ -122,24 +124,24 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	case err == io.EOF:
 		fault = nil
 	}
-	u.x.taking(false, fault)
+	u.taken(false, fault)
 	return n, err
 }
 
-// Close keeps what the body says from now on from being its fault.
 func (u *upload) Close() error {
-	u.x.taking(false, errClosed)
+	u.x.mu.Lock()
+	u.closed = true
+	u.x.mu.Unlock()
 	return u.body.Close()
 }
 
-var errClosed = errors.New("exchange: closed by the transport")
-
-// taking says that the transport is in the caller's body, or has left it: either is progress. The first fault counts.
-func (x *Exchange) taking(inside bool, fault error) {
+// taken says that the transport is in the caller's body, or has left it: either is progress. The first fault counts.
+func (u *upload) taken(inside bool, fault error) {
+	x := u.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.inUpload = inside
-	if x.badBody == nil {
+	if x.badBody == nil && !u.closed {
 		x.badBody = fault
 	}
 	if x.silentSince != never && !x.open {

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"reflect"
@@ -69,9 +68,7 @@ func (x *Exchange) begin() error {
 
 // send lets the base do the round trip, with a copy of the request if x needs one.
 func (x *Exchange) send(c *chain) (*http.Response, error) {
-	if x.caller.Done() != nil {
-		x.unhook = context.AfterFunc(x.caller, x.callerGone)
-	}
+	x.watch()
 	req, upload := x.Request, c.uploads && watchable(x.Request.Body)
 	if x.done != nil {
 		x.sent = *req.WithContext((*ctx)(x)) // inlined, so that the copy lives in x
