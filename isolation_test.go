@@ -58,7 +58,9 @@ func TestIsolation(t *testing.T) {
 		if n := refusedAtOnce.Load(); n != 2000-176 {
 			sber.Errorf("%d refused at once", n)
 		}
-		for range 500 { // 10 s: through timeouts, the opening and the open breaker
+		// 11 s: through the timeouts, the opening and the open breaker. Permits that the first
+		// timeouts give back go to those who wait, until the last of the 16 opens it: up to 10 s.
+		for range 550 {
 			for range 10 {
 				go call()
 			}

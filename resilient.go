@@ -55,6 +55,12 @@ import (
 // Config is the settings of a client. The zero value is every default. It is an alias of [config.Config].
 type Config = config.Config
 
+// The sections of a Config. They are aliases of those of package config.
+type (
+	BulkheadConfig = config.Bulkhead
+	BreakerConfig  = config.Breaker
+)
+
 // FromEnv reads the settings of a system from the environment. See [config.FromEnv].
 func FromEnv(system string) (Config, error) { return config.FromEnv(system) }
 
