@@ -243,7 +243,7 @@ func TestNotSentAfterRedirect(t *testing.T) {
 		}
 		r.server.Default(http.RedirectHandler("/next", http.StatusSeeOther))
 		_, err := c.Post(r.server.URL()+"/", "text/plain", strings.NewReader("payment"))
-		if !errors.Is(err, resilient.ErrBulkheadFull) || resilient.NotSent(err) || !strings.Contains(err.Error(), "an earlier request was sent") {
+		if !errors.Is(err, resilient.ErrBulkheadFull) || resilient.NotSent(err) || !strings.Contains(err.Error(), "may have been sent before") {
 			r.Errorf("%v, NotSent %v", err, resilient.NotSent(err))
 		}
 		time.Sleep(5 * time.Second)

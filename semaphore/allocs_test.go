@@ -54,11 +54,12 @@ func TestAllocs(t *testing.T) {
 	stop, stopped := false, make(chan bool)
 	go func() {
 		defer close(stopped)
-		for !stop { // the permit guards it
+		for over := false; !over; {
 			if _, err := s.Acquire(ctx, time.Hour); err != nil {
 				t.Error(err)
 				return
 			}
+			over = stop // which the permit guards
 			s.Release()
 		}
 	}()

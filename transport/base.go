@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -25,7 +26,8 @@ import (
 //
 // Dialling, the TLS handshake and a proxy's part of making a connection are
 // bounded by ConnectTimeout each. The dial goes on when its request has ended,
-// and keeps its place among MaxConnsPerHost that long.
+// and keeps its place among MaxConnsPerHost that long. Behind a proxy with an
+// https address it may do so for net/http's own minute.
 func Base(cfg config.Config) *http.Transport {
 	t := cleanhttp.DefaultPooledTransport()
 	t.DialContext = (&Dialer{Timeout: cfg.ConnectTimeout}).DialContext
@@ -89,7 +91,7 @@ func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
 func (e *dialError) Timeout() bool {
-	t, ok := e.err.(net.Error)
+	t, ok := errors.AsType[net.Error](e.err)
 	return ok && t.Timeout()
 }
 
@@ -108,14 +110,15 @@ type proxyConn struct {
 }
 
 const (
-	talkNew   = iota // nothing has been said
-	talkProxy        // the last word was for a proxy: its answer has to come in time
-	talkOn           // the rest is for the system
+	talkNew    = iota // nothing has been said
+	talkHeader        // part of a CONNECT
+	talkProxy         // the last word was for a proxy: its answer has to come in time
+	talkOn            // the rest is for the system
 )
 
 func (c *proxyConn) Write(p []byte) (int, error) {
-	if talk := c.talk.Load(); talk != talkOn && c.timeout > 0 {
-		c.look(talk == talkProxy, p)
+	if talk := c.talk.Load(); talk != talkOn && c.timeout > 0 && len(p) > 0 {
+		c.look(talk, p)
 	}
 	n, err := c.Conn.Write(p)
 	return n, c.dialing(err)
@@ -126,23 +129,34 @@ func (c *proxyConn) Read(p []byte) (int, error) {
 	return n, c.dialing(err)
 }
 
-func (c *proxyConn) look(asked bool, p []byte) {
-	const greeting, auth = 5, 1 // how what a SOCKS client says begins; TLS begins with 22, HTTP with a letter
-	switch {
-	case bytes.HasPrefix(p, []byte("CONNECT ")), len(p) > 0 && (p[0] == greeting || asked && p[0] == auth):
-		c.talk.Store(talkProxy)
+// CloseWrite is what an upgraded connection needs.
+func (c *proxyConn) CloseWrite() error {
+	if cw, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return cw.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+func (c *proxyConn) look(talk int32, p []byte) {
+	const greeting, auth, handshake = 5, 1, 22 // how SOCKS and TLS begin; HTTP does with a letter
+	next := int32(talkOn)
+	switch connect := talk == talkNew && bytes.HasPrefix(p, []byte("CONNECT ")) || talk == talkHeader && p[0] != handshake; {
+	case connect && bytes.HasSuffix(p, []byte("\r\n\r\n")), p[0] == greeting, talk == talkProxy && p[0] == auth:
+		next = talkProxy
+	case connect:
+		next = talkHeader
+	}
+	c.talk.Store(next)
+	if next != talkOn {
 		c.Conn.SetDeadline(time.Now().Add(c.timeout))
-	default:
-		c.talk.Store(talkOn)
-		if asked {
-			c.Conn.SetDeadline(time.Time{})
-		}
+	} else if talk != talkNew {
+		c.Conn.SetDeadline(time.Time{})
 	}
 }
 
 // dialing makes err, if it is a proxy's silence, the dial's timeout that it is.
 func (c *proxyConn) dialing(err error) error {
-	if err == nil || c.talk.Load() != talkProxy || !os.IsTimeout(err) {
+	if talk := c.talk.Load(); err == nil || talk == talkNew || talk == talkOn || !os.IsTimeout(err) {
 		return err
 	}
 	return &dialError{err: err, limit: c.timeout}

@@ -32,6 +32,7 @@ type Breaker struct {
 	rules   atomic.Pointer[rules]
 	silence silence
 	opened  atomic.Int64 // until when it is open, in ns of silence's clock; 0 if it is not
+	probing atomic.Bool  // it is half-open
 	layer   exchange.Layer
 
 	// Guarded by gobreaker's own mutex, under which its callbacks run.
@@ -62,7 +63,7 @@ func NewBreaker(system string, cfg config.Config) *Breaker {
 		ReadyToTrip:   b.trips,
 		OnStateChange: b.changed,
 	})
-	b.layer = exchange.Layer{Begin: b.begin, Answered: b.answered, End: b.end, Waiting: b.silence.wait, Uploads: true}
+	b.layer = exchange.Layer{Begin: b.begin, Answered: b.answered, End: b.end, Failed: maybeSent, Waiting: b.silence.wait, Uploads: true}
 	return b
 }
 
@@ -152,6 +153,7 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 		until = b.silence.now() + int64(b.openFor)
 	}
 	b.opened.Store(until)
+	b.probing.Store(to == gobreaker.StateHalfOpen)
 	b.consecutive = 0
 	t := Transition{System: b.system, From: stateName(from), To: stateName(to)}
 	if from == gobreaker.StateClosed {
@@ -203,19 +205,25 @@ func (t *transitions) deliver() {
 		return
 	}
 	t.delivering = true
-	defer func() { t.delivering = false }()
 	for len(t.queue) > 0 {
 		next := t.queue[0]
 		t.queue = t.queue[1:]
 		t.call(next)
 	}
+	t.delivering = false
 	t.pending.Store(false)
 }
 
-// call calls the hook without the lock, and takes it again however that ends.
+// call calls the hook without the lock, in a goroutine that it may end or let
+// panic without harm to an exchange.
 func (t *transitions) call(one Transition) {
 	t.mu.Unlock()
 	defer t.mu.Lock()
-	defer func() { _ = recover() }()
-	t.hook(one)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }()
+		t.hook(one)
+	}()
+	<-done
 }

@@ -25,6 +25,7 @@ func Bulkhead(b semaphore.Bulkhead, wait time.Duration, peek func() error) Layer
 			return err
 		},
 		End:     func(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcome) { h.Token.(semaphore.Permit).Release() },
+		Failed:  maybeSent,
 		Streams: true,
 	}
 	return l.Wrap

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -26,7 +27,7 @@ func arrangements(names []string) [][]string {
 	grow = func(sofar []string) {
 		for _, n := range names {
 			if !strings.Contains(strings.Join(sofar, " "), n) {
-				next := append(sofar[:len(sofar):len(sofar)], n)
+				next := append(slices.Clip(sofar), n)
 				all = append(all, next)
 				grow(next)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/resilient-go/resilient/internal/exchange"
@@ -97,14 +98,26 @@ func (e *TimeoutError) LogValue() slog.Value {
 // for a request that follows a redirect, and for one that net/http repeats by
 // itself when an idle connection turns out dead, a failed dial proves nothing.
 func NotSent(err error) bool {
-	if errors.Is(err, exchange.ErrLaterHop) {
-		return false
+	switch e := err.(type) { //nolint:errorlint // walks the tree itself: of joined errors each one has to prove it
+	case *dialError:
+		return e.unsent
+	case *TimeoutError:
+		return e.unsent
+	case interface{ Unwrap() []error }:
+		all := e.Unwrap()
+		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !NotSent(err) })
+	case interface{ Unwrap() error }:
+		return NotSent(e.Unwrap())
+	case interface{ Is(error) bool }:
+		return e.Is(semaphore.ErrUnavailable)
 	}
-	if d, ok := errors.AsType[*dialError](err); ok {
-		return d.unsent
+	return err == semaphore.ErrUnavailable
+}
+
+// maybeSent marks a refusal that comes from below a foreign layer or base: it proves nothing.
+func maybeSent(_ *exchange.Exchange, err error) error {
+	if errors.Is(err, semaphore.ErrUnavailable) {
+		return exchange.MaybeSent(err)
 	}
-	if t, ok := errors.AsType[*TimeoutError](err); ok {
-		return t.unsent
-	}
-	return errors.Is(err, semaphore.ErrUnavailable)
+	return err
 }

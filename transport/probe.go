@@ -18,9 +18,9 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	h.Token = done
 	own := b.rules.Load().total
 	if total := pick(own, boundsOf(x).Total); total < 0 || total > own {
-		s := &streamProbe{b: b, done: done}
-		s.timer = time.AfterFunc(own, func() { s.report(Neutral) })
-		h.Token = s
+		h.Token = b.newProbe(done, true, own)
+	} else if b.probing.Load() {
+		h.Token = b.newProbe(done, false, 2*own)
 	}
 	return nil
 }
@@ -29,8 +29,8 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Response) {
 	v := b.rules.Load().answer(x, resp)
 	h.Note = int(v)
-	if s, ok := h.Token.(*streamProbe); ok {
-		s.answered(v)
+	if p, ok := h.Token.(*probe); ok && p.stream {
+		p.report(b, v)
 	}
 }
 
@@ -38,28 +38,33 @@ func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Re
 func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
 	v := Failure
 	defer func() {
-		if s, ok := h.Token.(*streamProbe); ok {
-			s.answered(v)
-			return
+		if p, ok := h.Token.(*probe); ok {
+			p.report(b, v)
+		} else {
+			b.report(h.Token.(func(error)), v)
 		}
-		b.report(h.Token.(func(error)), v)
 	}()
 	v = b.rules.Load().end(x, how, Verdict(h.Note), b.silence.lasts())
 }
 
-// A streamProbe reports for an exchange that may last longer than any other: at
-// its headers, or neutral if none came within TotalTimeout. Otherwise it could
-// keep a half-open breaker from ever deciding, and be forgotten when it does end.
-type streamProbe struct {
-	b     *Breaker
-	done  func(error)
-	once  sync.Once
-	timer *time.Timer
+// A probe reports for an exchange that could keep a half-open breaker from
+// deciding: for a stream, which may last for ever, at its headers, or neutral if
+// none came within TotalTimeout; for any other, neutral if it has not ended by
+// twice that, as may be where no [Timeouts] bound it.
+type probe struct {
+	stream bool
+	once   sync.Once
+	done   func(error)
+	timer  *time.Timer
 }
 
-func (s *streamProbe) answered(v Verdict) {
-	s.timer.Stop()
-	s.report(v)
+func (b *Breaker) newProbe(done func(error), stream bool, patience time.Duration) *probe {
+	p := &probe{stream: stream, done: done}
+	p.timer = time.AfterFunc(patience, func() { p.once.Do(func() { b.report(done, Neutral) }) })
+	return p
 }
 
-func (s *streamProbe) report(v Verdict) { s.once.Do(func() { s.b.report(s.done, v) }) }
+func (p *probe) report(b *Breaker, v Verdict) {
+	p.timer.Stop()
+	p.once.Do(func() { b.report(p.done, v) })
+}

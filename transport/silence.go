@@ -3,11 +3,14 @@ package transport
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/resilient-go/resilient/internal/exchange"
 )
 
 // A silence tells how long a system has sent nothing to anybody who waited for
 // it. It is the system's, not one exchange's: impatient callers of a slow
-// partner that answers others are no sign that it hangs.
+// partner that answers others are no sign that it hangs. That a request body is
+// being taken counts for nothing: a hung system's kernel takes some of each.
 type silence struct {
 	epoch   time.Time
 	waiting atomic.Int64
@@ -17,10 +20,14 @@ type silence struct {
 
 func (s *silence) now() int64 { return int64(time.Since(s.epoch)) }
 
-// wait says that somebody starts to wait, or stops, having heard something or not.
-func (s *silence) wait(start, heard bool) {
+// wait says that somebody starts to wait, or stops, having heard something or
+// not. Who waits for events does not count: there may be none.
+func (s *silence) wait(h *exchange.Hold, start, heard bool) {
 	if heard {
 		s.heard.Store(s.now())
+	}
+	if p, ok := h.Token.(*probe); ok && p.stream {
+		return
 	}
 	if !start {
 		s.waiting.Add(-1)

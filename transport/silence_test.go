@@ -12,6 +12,7 @@ import (
 
 	"github.com/resilient-go/resilient/config"
 	"github.com/resilient-go/resilient/internal/testserver"
+	"github.com/resilient-go/resilient/transport"
 )
 
 // callers starts one with the deadline each interval, for so long.
@@ -29,7 +30,7 @@ func (r *rig) callers(deadline, interval, long time.Duration) *sync.WaitGroup {
 func TestImpatientCallersShowAHang(t *testing.T) {
 	inBoth(t, config.Config{}, func(r *rig) {
 		r.server.Default(testserver.HangBeforeHeaders())
-		r.callers(time.Second, 100*time.Millisecond, 3*time.Second).Wait()
+		r.callers(time.Second, 100*time.Millisecond, 2500*time.Millisecond).Wait()
 		r.state("closed")
 		r.callers(time.Second, 100*time.Millisecond, 6*time.Second).Wait()
 		r.state("open")
@@ -68,7 +69,7 @@ func TestAnyByteEndsTheSilence(t *testing.T) {
 		}()
 		r.callers(time.Second, 50*time.Millisecond, 7*time.Second).Wait()
 		r.state("closed") // silent since 6s
-		r.callers(time.Second, 50*time.Millisecond, 3*time.Second).Wait()
+		r.callers(time.Second, 50*time.Millisecond, 1500*time.Millisecond).Wait()
 		r.state("closed") // nobody waited in between, so the silence began anew
 	})
 }
@@ -93,7 +94,7 @@ func TestIdleTimeIsNoSilence(t *testing.T) {
 // Nor has one who holds a body without reading it.
 func TestSlowConsumerIsNoSilence(t *testing.T) {
 	inBoth(t, oneProbe, func(r *rig) {
-		r.server.Next(testserver.Trickle(1, 1, -1))
+		r.server.Next(testserver.Trickle(1<<10, 10*time.Millisecond, -1))
 		resp, err := r.all().RoundTrip(r.request(r.Context(), "GET", nil))
 		if err != nil {
 			r.Fatal(err)
@@ -103,6 +104,7 @@ func TestSlowConsumerIsNoSilence(t *testing.T) {
 		_ = cancelAfter(time.Second, nil)(r, r.all())
 		r.state("closed")
 		resp.Body.Close()
+		synctest.Wait() // for the Read that it ended
 	})
 }
 
@@ -128,7 +130,7 @@ func TestTenThousandCancels(t *testing.T) {
 		all.Wait()
 		r.state("closed")
 		r.halfOpen()
-		for range 1000 { // each a probe that frees its slot
+		for range 200 { // each a probe that frees its slot
 			_ = cancelAfter(time.Millisecond, nil)(r, rt)
 		}
 		r.state("half_open")
@@ -193,5 +195,49 @@ func TestDataWithError(t *testing.T) {
 		if got != neutral {
 			t.Error(got)
 		}
+	})
+}
+
+// The wait for events is no sign that the system hangs.
+func TestIdleStreamIsNoSilence(t *testing.T) {
+	inBoth(t, config.Config{}, func(r *rig) {
+		r.server.On("/stream", testserver.StallInBody(3))
+		ctx := transport.WithBounds(r.Context(), transport.Bounds{Total: transport.Unbounded, Read: transport.Unbounded})
+		resp, err := r.all().RoundTrip(newRequest(r.T, ctx, "GET", r.server.URL()+"/stream", nil))
+		if err != nil {
+			r.Fatal(err)
+		}
+		go io.Copy(io.Discard, resp.Body)
+		time.Sleep(10 * sec)
+		r.server.Default(testserver.HangBeforeHeaders())
+		for range 20 {
+			_ = cancelAfter(ms, nil)(r, r.all())
+		}
+		r.state("closed")
+		resp.Body.Close()
+		synctest.Wait() // for the Read that it ended
+	})
+}
+
+// Nor is an idle upgraded connection.
+func TestIdleUpgradeIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, testserver.Options{Memory: true}, config.Config{})
+		r.server.Next(testserver.Upgrade())
+		req := r.request(t.Context(), "GET", nil)
+		req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}
+		resp, err := r.all().RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.Copy(io.Discard, resp.Body)
+		time.Sleep(10 * sec)
+		r.server.Default(testserver.HangBeforeHeaders())
+		for range 20 {
+			_ = cancelAfter(ms, nil)(r, r.all())
+		}
+		r.state("closed")
+		resp.Body.Close()
+		synctest.Wait() // for the Read that it ended
 	})
 }

@@ -61,7 +61,7 @@ func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	total, read := pick(own.Total, asked.Total), pick(own.Read, asked.Read)
 	phase := PhaseTotal
 	if total > 0 {
-		if deadline, ok := x.Context().Deadline(); ok {
+		if deadline, ok := x.Caller().Deadline(); ok {
 			left := time.Until(deadline)
 			if left = max(1, left-min(left/10, 100*time.Millisecond)); left < total {
 				total, phase = left, PhaseDeadline
@@ -90,6 +90,7 @@ func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcom
 // failed turns the timeouts of a dial and of a TLS handshake into TimeoutErrors,
 // and notes what a failed dial proves.
 func (t *Timeouts) failed(x *exchange.Exchange, err error) error {
+	err = maybeSent(x, err)
 	own, ok := errors.AsType[*dialError](err)
 	unsent := t.connect > 0 && x.Request.Response == nil && !t.replayable(x.Request)
 	if ok {
@@ -97,6 +98,9 @@ func (t *Timeouts) failed(x *exchange.Exchange, err error) error {
 	}
 	if scheme := x.Request.URL.Scheme; t.connect > 0 && scheme != "http" && scheme != "https" {
 		return &exchange.InvalidError{Reason: fmt.Sprintf("scheme %q", scheme)}
+	}
+	if t.http2 && strings.HasPrefix(err.Error(), "http2: invalid ") && strings.Contains(err.Error(), " request header: ") {
+		return &exchange.InvalidError{Reason: err.Error()} // one that only HTTP/2 minds
 	}
 	op, isOp := errors.AsType[*net.OpError](err)
 	n, isNet := errors.AsType[net.Error](err)

@@ -115,6 +115,47 @@ func invalid(r *rig, rt http.RoundTripper) error {
 
 var errMine = errors.New("mine")
 
+// What net/http would refuse to write, or, over HTTP/2, dial for in a loop, is
+// found before anything is taken: a caller's input must not open the breaker.
+func TestInvalidRequests(t *testing.T) {
+	inBoth(t, oneProbe, func(r *rig) {
+		for name, spoil := range map[string]func(*http.Request){
+			"query":               func(req *http.Request) { req.URL.RawQuery = "q=a\nb" },
+			"opaque":              func(req *http.Request) { req.URL.Opaque = "//a/\x01" },
+			"Host":                func(req *http.Request) { req.Host = "a b\n" },
+			"no URL":              func(req *http.Request) { req.URL = nil },
+			"no host":             func(req *http.Request) { req.URL.Host = "" },
+			"method":              func(req *http.Request) { req.Method = "BAD METHOD" },
+			"header name":         func(req *http.Request) { req.Header = http.Header{"A B": {"x"}} },
+			"header value":        func(req *http.Request) { req.Header = http.Header{"A": {"x\ny"}} },
+			"length of a body":    func(req *http.Request) { req.ContentLength = 5 },
+			"length without body": func(req *http.Request) { req.Body, req.ContentLength = nil, 5 },
+		} {
+			body := &closedBody{Reader: strings.NewReader("x")}
+			got := r.verdict(func() {
+				req := r.request(r.Context(), "POST", strings.NewReader("x"))
+				if name != "length of a body" {
+					req.Body = body
+				}
+				spoil(req)
+				_, err := read(r.all().RoundTrip(req))
+				if over2 := r.own.Protocols.HTTP2() && err == nil && name == "length without body"; !over2 && (err == nil || transport.NotSent(err)) {
+					r.Errorf("%s: %v", name, err)
+				}
+				if body.closed == 0 && req.Body == body {
+					r.Errorf("%s: body left open", name)
+				}
+			})
+			if got == failure {
+				r.Errorf("%s: %s", name, got)
+			}
+		}
+		if n := r.server.Stats().Conns; n > 1 {
+			r.Errorf("%d connections", n)
+		}
+	})
+}
+
 // What an exchange says about the system, row by row of the design.
 func TestVerdicts(t *testing.T) {
 	const threshold = 2500 * time.Millisecond // ReadTimeout / 2
@@ -137,17 +178,17 @@ func TestVerdicts(t *testing.T) {
 
 		{"500, cut", testserver.Status(500), part(0, 0), failure, nil, 0},
 		{"503, forgotten", testserver.Status(503), forget, failure, nil, 0},
-		{"cut in the body", testserver.CutInBody(1, 9), get, failure, anyError, 0},
-		{"cut in the body, of unknown length", testserver.CutInBody(1, 0), get, failure, anyError, 0},
+		{"cut in the body", testserver.CutInBody(1, 9), get, failure, errAny, 0},
+		{"cut in the body, of unknown length", testserver.CutInBody(1, 0), get, failure, errAny, 0},
 		{"cut after what was read", testserver.CutInBody(1, 9), part(1, 0), success, nil, 0},
 		{"stall in the body", testserver.StallInBody(1), get, failure, transport.ErrTimeout, 0},
 		{"endless body", testserver.Trickle(1, time.Second, -1), get, failure, transport.ErrTimeout, 0},
 		{"hang", testserver.HangBeforeHeaders(), get, failure, transport.ErrTimeout, 0},
 		{"hang in the headers", testserver.HangInHeaders(), get, failure, transport.ErrTimeout, 0},
-		{"no answer", testserver.CloseBeforeHeaders(), get, failure, anyError, 0},
-		{"reset", testserver.Reset(), get, failure, anyError, 0},
-		{"abort", testserver.Abort(), get, failure, anyError, 0},
-		{"huge headers", testserver.HugeHeaders(3 << 20), get, failure, anyError, 0},
+		{"no answer", testserver.CloseBeforeHeaders(), get, failure, errAny, 0},
+		{"reset", testserver.Reset(), get, failure, errAny, 0},
+		{"abort", testserver.Abort(), get, failure, errAny, 0},
+		{"huge headers", testserver.HugeHeaders(3 << 20), get, failure, errAny, 0},
 
 		{"caller gone early", testserver.HangBeforeHeaders(), cancelAfter(threshold-1, nil), neutral, context.Canceled, 0},
 		{"caller gone, and a reason", testserver.HangBeforeHeaders(), cancelAfter(time.Second, errMine), neutral, errMine, 0},
@@ -161,19 +202,19 @@ func TestVerdicts(t *testing.T) {
 		{"http.Client.Timeout", testserver.HangBeforeHeaders(), clientTimeout(time.Second), neutral, context.DeadlineExceeded, 0},
 		{"http.Client.Timeout beyond the silence", testserver.HangBeforeHeaders(), clientTimeout(4 * time.Second), failure, context.DeadlineExceeded, 0},
 		{"http.Client.Timeout in the body", testserver.StallInBody(1), clientTimeout(time.Second), neutral, context.DeadlineExceeded, 0},
-		{"Request.Cancel", testserver.HangBeforeHeaders(), reqCancel, neutral, anyError, 0},
+		{"Request.Cancel", testserver.HangBeforeHeaders(), reqCancel, neutral, errAny, 0},
 
 		{"forgotten", testserver.OK("ok"), forget, neutral, nil, 0},
 		{"forgotten half-read", testserver.Trickle(1, time.Second, -1), part(2, 10*time.Second), neutral, nil, 0},
-		{"invalid", testserver.OK("ok"), invalid, neutral, anyError, 0},
+		{"invalid", testserver.OK("ok"), invalid, neutral, errAny, 0},
 		{"upload that fails", testserver.OK("ok"), post(0, func() io.Reader { return iotest.ErrReader(errMine) }), neutral, errMine, 0},
 		{"upload that fails later", testserver.OK("ok"), post(0, func() io.Reader {
 			return io.MultiReader(strings.NewReader("x"), iotest.ErrReader(errMine))
 		}), neutral, errMine, 0},
-		{"upload too short", testserver.OK("ok"), post(9, hidden("x")), neutral, anyError, 0},
-		{"upload too long", testserver.HangBeforeHeaders(), post(2, hidden("xxxxxxxxx")), neutral, anyError, 0},
-		{"upload in memory too short", testserver.OK("ok"), post(9, func() io.Reader { return strings.NewReader("x") }), neutral, anyError, 0},
-		{"upload that stalls", testserver.OK("ok"), post(0, func() io.Reader { pr, _ := io.Pipe(); return pr }), neutral, transport.ErrTimeout, 2},
+		{"upload too short", testserver.OK("ok"), post(9, hidden("x")), neutral, errAny, 0},
+		{"upload too long", testserver.HangBeforeHeaders(), post(2, hidden("xxxxxxxxx")), neutral, errAny, 0},
+		{"upload in memory too short", testserver.OK("ok"), post(9, func() io.Reader { return strings.NewReader("x") }), neutral, errAny, 0},
+		{"upload that stalls", testserver.OK("ok"), post(0, func() io.Reader { pr, _ := io.Pipe(); return pr }), neutral, transport.ErrTimeout, 0},
 		{"upload that is not taken", testserver.HangUnread(), post(0, hidden(strings.Repeat("x", 4<<20))), failure, transport.ErrTimeout, 0},
 	}
 	for code, want := range map[int]string{
@@ -194,7 +235,7 @@ func TestVerdicts(t *testing.T) {
 			if got := r.verdict(func() { err = row.do(r, r.all()) }); got != row.want {
 				r.Errorf("%s: %s (%v), want %s", row.name, got, err, row.want)
 			}
-			if (err == nil) != (row.err == nil) || row.err != anyError && !errors.Is(err, row.err) {
+			if (err == nil) != (row.err == nil) || row.err != errAny && !errors.Is(err, row.err) {
 				r.Errorf("%s: got %v, want %v", row.name, err, row.err)
 			}
 			r.held(0)
@@ -203,7 +244,7 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-var anyError = errors.New("any error")
+var errAny = errors.New("any error")
 
 // The breaker without the layer that would end a hang for it, over bases that
 // do what net/http does not.

@@ -52,7 +52,11 @@ func (x *Exchange) Context() context.Context {
 }
 
 // SetDeadline tells those below when a bound will end x, at the latest.
-func (x *Exchange) SetDeadline(t time.Time) { x.deadline = t }
+func (x *Exchange) SetDeadline(t time.Time) {
+	if x.deadline.IsZero() || t.Before(x.deadline) {
+		x.deadline = t
+	}
+}
 
 func (c *ctx) Value(key any) any     { return c.caller.Value(key) }
 func (c *ctx) Done() <-chan struct{} { return c.done }

@@ -33,9 +33,14 @@ func (e *wrapped) Timeout() bool {
 	return ok && t.Timeout()
 }
 
-// ErrLaterHop is matched by a refusal of a request that follows a redirect: it was not sent, but the one before it was.
-var ErrLaterHop = errors.New("after a redirect: an earlier request was sent")
+// ErrMaybeSent is matched by a refusal of a request of which something was, or may have been, sent before.
+var ErrMaybeSent = errors.New("something of it may have been sent before")
 
-func laterHop(refusal error) error {
-	return &wrapped{fmt.Sprintf("%v (%v)", refusal, ErrLaterHop), []error{refusal, ErrLaterHop}}
+// MaybeSent makes refusal match ErrMaybeSent: that of a request which follows a
+// redirect, or one that comes up from below a foreign layer, which may have tried before.
+func MaybeSent(refusal error) error {
+	if errors.Is(refusal, ErrMaybeSent) {
+		return refusal
+	}
+	return &wrapped{fmt.Sprintf("%v (%v)", refusal, ErrMaybeSent), []error{refusal, ErrMaybeSent}}
 }

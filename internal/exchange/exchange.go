@@ -40,8 +40,9 @@ type Exchange struct {
 	cause    error     // what interrupted x
 	outcome  Outcome   // so far
 	outer    *Exchange // ends with x
-	badBody  error     // what was wrong with the caller's
-	inUpload bool      // the transport waits for the caller's body
+	upload   *upload   // the caller's body, if it is watched
+	badBody  error     // what was wrong with that
+	inUpload bool      // the transport waits for it
 
 	reading     int           // Reads in the inner body
 	silentSince time.Duration // of the present wait; never if nobody waits
@@ -59,8 +60,8 @@ type Outcome struct {
 	BadBody  bool  // RoundTrip failed, and the caller's own body was to blame
 
 	// Idle is for how long nobody had waited for the system when it was
-	// interrupted: math.MaxInt64 if the body had never been read, 1 if the
-	// transport was waiting for the caller's body, 0 if somebody did wait.
+	// interrupted: math.MaxInt64 if the body had never been read, 1 if RoundTrip
+	// was waiting for the caller's body or that had failed, 0 if somebody did wait.
 	Idle time.Duration
 }
 
@@ -115,14 +116,17 @@ func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
 	if !x.closed { // else the inner Close is taking its time
 		x.interrupted(by, cause)
 	}
-	open, busy := x.open, x.reading > 0
+	open, busy, upload := x.open, x.reading > 0, x.upload
 	x.mu.Unlock()
 
 	x.cancel(ctxErr)
+	defer func() { _ = recover() }()
 	if !open {
+		if upload != nil {
+			upload.Close() // net/http waits for a Read of it to return
+		}
 		return
 	}
-	defer func() { _ = recover() }()
 	if !busy {
 		defer x.end(nil)
 	}
@@ -137,7 +141,7 @@ func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
 func (x *Exchange) interrupted(by By, cause error) {
 	x.cause, x.outcome.By = cause, by
 	switch {
-	case x.inUpload:
+	case !x.open && (x.inUpload || x.badBody != nil):
 		x.outcome.Idle = 1
 	case x.open && x.reading == 0 && x.lastRead == never:
 		x.outcome.Idle = math.MaxInt64
@@ -249,9 +253,9 @@ func (x *Exchange) endWith(inner *Exchange) {
 }
 
 func (x *Exchange) waiting(start, heard bool) {
-	for _, l := range x.layers {
-		if l.Waiting != nil {
-			l.Waiting(start, heard)
+	for i, l := range x.layers {
+		if l.Waiting != nil && !x.upgraded {
+			l.Waiting(&x.holds[i], start, heard)
 		}
 	}
 }

@@ -42,9 +42,9 @@ type Layer struct {
 	End func(x *Exchange, h *Hold, how Outcome)
 
 	// Waiting, if not nil, is told when an exchange starts to wait for the
-	// system, in RoundTrip or in a Read, and when it stops, and whether
-	// anything was heard in between.
-	Waiting func(start, heard bool)
+	// system, in RoundTrip or in a Read, and when it stops, which may be after
+	// End, and whether anything was heard in between.
+	Waiting func(h *Hold, start, heard bool)
 
 	// Always makes the layer see requests that are refused before any other
 	// layer: invalid ones, and those whose caller has gone.

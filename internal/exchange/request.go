@@ -38,15 +38,17 @@ func check(req *http.Request) error {
 	case n >= 0 && req.ContentLength > 0 && int64(n) != req.ContentLength:
 		return &InvalidError{fmt.Sprintf("ContentLength %d with a body of %d bytes", req.ContentLength, n)}
 	}
-	for _, h := range []http.Header{req.Header, req.Trailer} {
+	for i, h := range [...]http.Header{req.Header, req.Trailer} {
 		for name, values := range h {
-			if !token(name) || strings.ContainsFunc(strings.Join(values, ""), isControl) {
+			if !token(name) || i == 1 && notTrailers[name] || strings.ContainsFunc(strings.Join(values, ""), isControl) {
 				return &InvalidError{fmt.Sprintf("header or trailer %q, in its name or in a value", name)} // which may be a secret
 			}
 		}
 	}
 	return nil
 }
+
+var notTrailers = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
@@ -101,7 +103,11 @@ type upload struct {
 
 // watchUpload makes x.sent carry a watched body. x.sent is a copy: the caller's request stays as it is.
 func (x *Exchange) watchUpload() {
-	x.sent.Body = &upload{x: x, body: x.Request.Body}
+	u := &upload{x: x, body: x.Request.Body}
+	x.mu.Lock()
+	x.upload = u
+	x.mu.Unlock()
+	x.sent.Body = u
 	if x.Request.GetBody == nil {
 		return
 	}
@@ -109,13 +115,17 @@ func (x *Exchange) watchUpload() {
 		b, err := x.Request.GetBody()
 		u := &upload{x: x, body: b}
 		u.taken(false, err)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.upload = u
 		return u, err
 	}
 }
 
 func (u *upload) Read(p []byte) (n int, err error) {
+	const piece = 32 << 10 // HTTP/2 takes up to 512 KiB, which may take a slow link longer than the read bound
 	u.taken(true, nil)
-	n, err = u.body.Read(p)
+	n, err = u.body.Read(p[:min(len(p), piece)])
 	u.n += int64(n)
 	fault, length := err, u.x.Request.ContentLength
 	switch {
@@ -128,10 +138,15 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// Close closes the body once: an interruption may be quicker than the transport.
 func (u *upload) Close() error {
 	u.x.mu.Lock()
+	closed := u.closed
 	u.closed = true
 	u.x.mu.Unlock()
+	if closed || u.body == nil {
+		return nil
+	}
 	return u.body.Close()
 }
 

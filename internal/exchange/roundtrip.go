@@ -61,7 +61,7 @@ func (x *Exchange) begin() error {
 		x.Request.Body.Close()
 	}
 	if x.Request.Response != nil {
-		err = laterHop(err)
+		err = MaybeSent(err)
 	}
 	return x.end(err)
 }

@@ -11,7 +11,6 @@ import (
 type status string
 
 const (
-	notRun    status = ""
 	notViable status = "not viable" // does not compile
 	caught    status = "caught"
 	survived  status = "survived"

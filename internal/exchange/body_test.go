@@ -1,0 +1,112 @@
+package exchange_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	. "github.com/resilient-go/resilient/internal/exchange"
+)
+
+// What Read and Close return is what the inner body returns.
+func TestBodyPassesThrough(t *testing.T) {
+	bubble(t, "data with EOF", func(t *testing.T) {
+		r := newRig(t, answer(newFake(func(p []byte) (int, error) { return copy(p, "abc"), io.EOF })))
+		resp, _ := r.RoundTrip(request(t.Context()))
+		p := make([]byte, 8)
+		if n, err := resp.Body.Read(p); string(p[:n]) != "abc" || err != io.EOF {
+			t.Errorf("%q, %v", p[:n], err)
+		}
+		r.ended(Outcome{})
+		if r.heard != 2 || r.starts != 2 {
+			t.Errorf("waited %d times, heard %d times", r.starts, r.heard)
+		}
+	})
+	bubble(t, "neither data nor error", func(t *testing.T) {
+		left := 2
+		r := newRig(t, answer(newFake(func(p []byte) (int, error) {
+			if left--; left >= 0 {
+				return 0, nil
+			}
+			return 0, io.EOF
+		})))
+		resp, _ := r.RoundTrip(request(t.Context()))
+		for range 2 {
+			if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err != nil {
+				t.Error(n, err)
+			}
+			r.held(4)
+		}
+		if _, err := resp.Body.Read(nil); err != io.EOF {
+			t.Error(err)
+		}
+		r.ended(Outcome{})
+		if r.starts != 4 || r.heard != 2 { // the headers and the end
+			t.Errorf("waited %d times, heard %d times", r.starts, r.heard)
+		}
+	})
+	bubble(t, "data with an error", func(t *testing.T) {
+		r := newRig(t, answer(newFake(func(p []byte) (int, error) { return copy(p, "abc"), errBoom })))
+		resp, _ := r.RoundTrip(request(t.Context()))
+		if n, err := resp.Body.Read(make([]byte, 8)); n != 3 || err != errBoom {
+			t.Error(n, err)
+		}
+		r.ended(Outcome{Fault: errBoom})
+	})
+	bubble(t, "errors of Close", func(t *testing.T) {
+		b := text("abc")
+		b.close = func() error { return errors.Join(errBoom) }
+		r := newRig(t, answer(b))
+		resp, _ := r.RoundTrip(request(t.Context()))
+		for i := range 2 {
+			if err := resp.Body.Close(); !errors.Is(err, errBoom) || b.count() != i+1 {
+				t.Error(err, b.count())
+			}
+			r.ended(Outcome{})
+		}
+	})
+	bubble(t, "Close comes before the ends", func(t *testing.T) {
+		b := text("abc")
+		r := newRig(t, answer(b))
+		b.close = func() error {
+			time.Sleep(time.Second)
+			r.held(4)
+			if err := r.last().Context().Err(); err != nil {
+				t.Errorf("the context ended before Close: %v", err)
+			}
+			return nil
+		}
+		r.end = func(_ string, x *Exchange, _ Outcome) {
+			if err := x.Context().Err(); err != nil {
+				t.Errorf("the context ended before the exchange: %v", err)
+			}
+		}
+		resp, _ := r.RoundTrip(request(t.Context()))
+		resp.Body.Close()
+		r.ended(Outcome{})
+		if err := r.last().Context().Err(); err == nil {
+			t.Error("the context did not end")
+		}
+		second := time.Second
+		if diff := cmp.Diff([]time.Duration{second, second, second, second}, r.last().at); diff != "" {
+			t.Error(diff)
+		}
+	})
+	bubble(t, "EOF closes nothing", func(t *testing.T) {
+		b := text("")
+		r := newRig(t, answer(b))
+		resp, _ := r.RoundTrip(request(t.Context()))
+		io.Copy(io.Discard, resp.Body)
+		synctest.Wait()
+		if b.count() != 0 {
+			t.Error("closed")
+		}
+		if r.last().Context().Err() == nil {
+			t.Error("the context did not end")
+		}
+	})
+}
