@@ -199,6 +199,7 @@ func (c *Client) Close() error {
 func (c *Client) finish() {
 	c.drain.Do(func() {
 		c.CloseIdleConnections()
+		time.AfterFunc(time.Second, c.CloseIdleConnections) // HTTP/2 may not have seen yet that its last stream has ended
 		c.reg.remove(c)
 		release(c)
 		close(c.drained)

@@ -148,9 +148,9 @@ func (c *proxyConn) look(talk int32, p []byte) {
 	}
 	c.talk.Store(next)
 	if next != talkOn {
-		c.Conn.SetDeadline(time.Now().Add(c.timeout))
+		_ = c.Conn.SetDeadline(time.Now().Add(c.timeout))
 	} else if talk != talkNew {
-		c.Conn.SetDeadline(time.Time{})
+		_ = c.Conn.SetDeadline(time.Time{})
 	}
 }
 

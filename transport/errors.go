@@ -108,10 +108,8 @@ func NotSent(err error) bool {
 		return len(all) > 0 && !slices.ContainsFunc(all, func(err error) bool { return !NotSent(err) })
 	case interface{ Unwrap() error }:
 		return NotSent(e.Unwrap())
-	case interface{ Is(error) bool }:
-		return e.Is(semaphore.ErrUnavailable)
 	}
-	return err == semaphore.ErrUnavailable
+	return errors.Is(err, semaphore.ErrUnavailable)
 }
 
 // maybeSent marks a refusal that comes from below a foreign layer or base: it proves nothing.

@@ -85,7 +85,7 @@ func inMemory(body io.Reader) int {
 		return b.Len()
 	}
 	if t := reflect.TypeOf(body); t == nopCloser || t == nopCloserWriterTo {
-		inner, _ := reflect.ValueOf(body).Field(0).Interface().(io.Reader)
+		inner, _ := reflect.TypeAssert[io.Reader](reflect.ValueOf(body).Field(0))
 		return inMemory(inner)
 	}
 	return -1

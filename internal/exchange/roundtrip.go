@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -108,9 +109,9 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 	case resp != nil && resp.Body != nil:
 		resp.Body.Close()
 	}
-	for i := len(x.layers) - 1; i >= 0; i-- {
-		if failed := x.layers[i].Failed; failed != nil {
-			err = failed(x, err)
+	for _, l := range slices.Backward(x.layers) {
+		if l.Failed != nil {
+			err = l.Failed(x, err)
 		}
 	}
 	return nil, x.end(err)
@@ -122,8 +123,8 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 	if resp.Request == &x.sent {
 		resp.Request = x.Request
 	}
-	for i := len(x.layers) - 1; i >= 0; i-- {
-		if l := x.layers[i]; l.Answered != nil {
+	for i, l := range slices.Backward(x.layers) {
+		if l.Answered != nil {
 			l.Answered(x, &x.holds[i], resp)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 // Protocol is what a Server speaks.
 type Protocol int
 
+// The protocols.
 const (
 	HTTP1 Protocol = iota // HTTP/1.1 in clear
 	HTTPS                 // HTTP/1.1 over TLS
