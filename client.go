@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/resilient-go/resilient/config"
 	"github.com/resilient-go/resilient/internal/exchange"
 	"github.com/resilient-go/resilient/semaphore"
 	"github.com/resilient-go/resilient/transport"
@@ -199,7 +200,9 @@ func (c *Client) Close() error {
 func (c *Client) finish() {
 	c.drain.Do(func() {
 		c.CloseIdleConnections()
-		time.AfterFunc(time.Second, c.CloseIdleConnections) // HTTP/2 may not have seen yet that its last stream has ended
+		if c.cfg.Protocol == config.HTTP2 { // which may not have seen yet that its last stream has ended
+			time.AfterFunc(time.Second, (&http.Client{Transport: c.base}).CloseIdleConnections)
+		}
 		c.reg.remove(c)
 		release(c)
 		close(c.drained)

@@ -148,7 +148,7 @@ func TestNoWrongExchangeIsInterrupted(t *testing.T) {
 	var all sync.WaitGroup
 	for range 64 {
 		all.Go(func() {
-			for range 20 {
+			for range 12 {
 				req := newRequest(t, t.Context(), "GET", "http://sber.test/", nil)
 				for i := rand.IntN(30); i > 0; i-- { // many short ones between, which reuse the alarms
 					if _, err := read(rt.RoundTrip(newRequest(t, t.Context(), "GET", "http://sber.test/", nil))); err != nil && !errors.Is(err, transport.ErrTimeout) {
@@ -194,7 +194,7 @@ func TestAlarmAtTheSameMoment(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				for range 20 {
+				for range 12 {
 					if _, err := read(exact.RoundTrip(newRequest(t, t.Context(), "GET", "http://sber.test/", nil))); err != nil {
 						isTimeout(t, err, transport.PhaseTotal, sec)
 					}

@@ -46,9 +46,9 @@ func TestTrips(t *testing.T) {
 		{row3, "ffsff", "closed"},
 		{row3, "ffsfff", "open"},
 		{row3, "ffnf", "open"}, // a neutral is no success
-		{row3, many("s", 5000) + "fff", "open"},
-		{config.Breaker{}, many("s", 5000) + many("f", 15), "closed"},
-		{config.Breaker{}, many("s", 5000) + many("f", 16), "open"},
+		{row3, many("s", 1000) + "fff", "open"},
+		{config.Breaker{}, many("s", 1000) + many("f", 15), "closed"},
+		{config.Breaker{}, many("s", 1000) + many("f", 16), "open"},
 		{config.Breaker{}, many("f", 9), "closed"},
 		{config.Breaker{}, many("f", 10), "open"},
 	} {
@@ -67,7 +67,7 @@ func TestWindowRolls(t *testing.T) {
 		j := newJudge(t, config.Breaker{MinRequests: 10, FailureRatio: 0.5, ConsecutiveFailures: 1000})
 		_ = j.do(strings.Repeat("s", 5000) + "fffff")
 		time.Sleep(31 * time.Second)
-		_ = j.do("fffff") // the old five are forgotten, as are the 5,000 (B-17)
+		_ = j.do("fffff") // the old five are forgotten, as are the thousands (B-17)
 		j.is("closed")
 		_ = j.do("fffff")
 		j.is("open")

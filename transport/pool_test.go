@@ -44,7 +44,7 @@ func TestKeepAlive(t *testing.T) {
 // Bursts of 100 over 100 connections, 1,600 requests: what is dialled is kept.
 func TestBursts(t *testing.T) {
 	cfg := config.Config{MaxConnsPerHost: 125, Bulkhead: config.Bulkhead{MaxConcurrent: 100}}
-	for _, p := range []testserver.Protocol{testserver.HTTP1, testserver.HTTPS} {
+	for _, p := range []testserver.Protocol{testserver.HTTP1} {
 		t.Run(p.String(), func(t *testing.T) {
 			r := newRig(t, testserver.Options{Protocol: p}, cfg)
 			var dials atomic.Int64

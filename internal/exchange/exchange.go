@@ -180,6 +180,9 @@ func (x *Exchange) end(err error) error {
 	if err != nil {
 		x.blame(err)
 	}
+	if x.outcome.By == Owner && !x.Sent && err != nil {
+		x.cause, x.outcome.By = nil, Nobody // a refusal is one: nothing had begun for the owner to end
+	}
 	if x.cause != nil {
 		err = x.cause
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	. "github.com/resilient-go/resilient/internal/exchange"
 )
@@ -43,4 +44,23 @@ func TestOpenTabInURL(t *testing.T) {
 			t.Errorf("%s: %v", req.URL, err)
 		}
 	}
+}
+
+// A Read that panics although the exchange was interrupted has panicked for the outer one of two exchanges, too.
+func TestOpenPanicInInner(t *testing.T) {
+	t.Skip("open: endWith passes on the Fault, which is the interruption's, and not Panicked: exchange.go")
+	bubble(t, "", func(t *testing.T) {
+		b := newFake(nil)
+		b.read = func([]byte) (int, error) { <-b.closed; panic(errBoom) }
+		inner := newRig(t, answer(b))
+		outer := newRig(t, trip(inner.RoundTrip))
+		outer.total = time.Second
+		resp, _ := outer.RoundTrip(request(t.Context()))
+		if e := panics(func() { resp.Body.Read(nil) }); e != errBoom {
+			t.Error(e)
+		}
+		want := Outcome{Fault: errBound, By: Bound, Panicked: true}
+		inner.ended(want)
+		outer.ended(want)
+	})
 }

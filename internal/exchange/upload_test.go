@@ -167,6 +167,7 @@ func TestWhatIsWatched(t *testing.T) {
 		"a reader":                 {io.NopCloser(io.MultiReader()), true},
 		"a reader that writes":     {io.NopCloser(struct{ *bytes.Buffer }{bytes.NewBufferString("abc")}), true},
 		"a small one with a Close": {ownClose{strings.NewReader("abc")}, true},
+		"a NopCloser of nothing":   {io.NopCloser(nil), true},
 		"a pointer":                {&ownClose{strings.NewReader("abc")}, true},
 	} {
 		for _, layers := range [][]string{{"watch", "permit"}, {"uploads"}, {"bound"}, all} {
