@@ -104,9 +104,6 @@ func TestCase_R02_Queue(t *testing.T) {
 		"Close":    func(r *rig) { r.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "Close" {
-				t.Skip("open: Close tells those in the queue that their exchange was under way: no ErrUnavailable, NotSent is false, and they count as cancelled")
-			}
 			inBoth(t, setting{cfg: permits(1), server: testserver.Options{Handler: testserver.After(50*time.Millisecond, testserver.OK("ok"))}}, func(r *rig) {
 				go r.get(r.Context())
 				synctest.Wait()
@@ -115,6 +112,7 @@ func TestCase_R02_Queue(t *testing.T) {
 				synctest.Wait()
 				end(r)
 				err := <-waiter
+				synctest.Wait()
 				r.is(err, resilient.ErrClosed, resilient.ErrUnavailable)
 				if code, _, ok := resilient.StatusCode(err); !resilient.NotSent(err) || code != 503 || !ok {
 					r.Errorf("%v: NotSent %v, StatusCode %d", err, resilient.NotSent(err), code)

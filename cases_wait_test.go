@@ -37,7 +37,7 @@ func TestCase_W02(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 64 {
 			wg.Go(func() {
-				for range 200 {
+				for range 100 {
 					ctx, cancel := context.WithTimeout(r.Context(), rand.N[time.Duration](20))
 					rt.RoundTrip(r.request(ctx, "GET", nil))
 					cancel()
@@ -166,7 +166,7 @@ func TestCase_W04(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inBoth(t, setting{cfg: cfg, server: testserver.Options{Handler: testserver.StallInBody(1)}}, func(r *rig) {
 				holder := r.send(r.Context(), "/")
-				defer holder.Body.Close()
+				defer func() { holder.Body.Close(); synctest.Wait() }()
 				var err error
 				if d := took(func() { err = c.call(r) }); d != soon || err == nil {
 					r.Errorf("after %v: %v", d, err)
@@ -269,8 +269,8 @@ func TestCase_W11(t *testing.T) {
 		want     time.Duration
 		outcome  string
 	}{
-		{"no deadline", 0, 80 * ms, 140 * ms, "success"},
-		{"a deadline that suffices", 200 * ms, 80 * ms, 140 * ms, "success"},
+		{"no deadline", 0, 80 * ms, 170 * ms, "success"},
+		{"a deadline that suffices", 200 * ms, 80 * ms, 170 * ms, "success"},
 		{"a deadline in the call", 100 * ms, 80 * ms, 98 * ms, "cancelled"}, // a tenth of the 20 that remain is margin
 		{"a deadline in the queue", 50 * ms, 80 * ms, 50 * ms, "cancelled"},
 		{"held for too long", 0, 150 * ms, 100 * ms, "refused_full"},
@@ -284,7 +284,7 @@ func TestCase_W11(t *testing.T) {
 					r.Fatal(err)
 				}
 				time.AfterFunc(c.held, func() { resp.Body.Close() })
-				r.server.Default(testserver.After(60*ms, testserver.OK("ok")))
+				r.server.Default(testserver.After(60*ms, testserver.Trickle(1, 30*ms, 1)))
 				ctx := r.Context()
 				if c.deadline > 0 {
 					var cancel context.CancelFunc

@@ -1,7 +1,9 @@
 package resilient
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -114,11 +116,10 @@ func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: c} }
 // WithBase would. Of the base's connections c knows nothing: Config's settings
 // for them have no effect, and CloseIdleConnections of the result reaches it.
 func (c *Client) Wrap(base http.RoundTripper) (http.RoundTripper, error) {
-	_, err := collect([]Option{WithBase(base)})
-	if err == nil {
-		err = use(c, base)
+	if base == nil {
+		return nil, errors.New("resilient: Wrap: nil; give it a transport")
 	}
-	if err != nil {
+	if err := cmp.Or(checkBase("Wrap", base), use(c, base)); err != nil {
 		return nil, err
 	}
 	return c.over(base, c.foreignTimeouts()), nil
@@ -148,11 +149,14 @@ func (c *Client) transition(t Transition) {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	detail := slog.Float64("failure_rate", t.FailureRate)
-	if t.From == "half_open" {
-		detail = slog.Bool("failed_probe", t.To == "open")
+	attrs := []any{slog.String("system", t.System), slog.String("prev_state", t.From), slog.String("new_state", t.To)}
+	switch t.Reason {
+	case transport.FailedProbe:
+		attrs = append(attrs, slog.Bool("failed_probe", true))
+	case transport.FailureRatio, transport.ConsecutiveFailures:
+		attrs = append(attrs, slog.String("reason", t.Reason), slog.Float64("failure_rate", t.FailureRate))
 	}
-	logger.Warn("circuit breaker "+t.To, slog.String("system", t.System), slog.String("prev_state", t.From), slog.String("new_state", t.To), detail)
+	logger.Warn("circuit breaker "+t.To, attrs...)
 	if c.opts.transition != nil {
 		c.opts.transition(t)
 	}

@@ -8,12 +8,27 @@ import (
 )
 
 // Collector returns the metrics of all clients of g, read when they are
-// collected. The only labels are system and fixed words.
+// collected. The only labels are system and fixed words. Outcomes:
 //
+//	success          a response whose status is not in Breaker.FailureStatus (a 404 is one), read to its end or closed
+//	error_status     a response whose status is
+//	transport_error  no connection, a reset, a body cut short
+//	timeout          a bound of ours
+//	cancelled        the caller's cancel or deadline, or the end of the client
+//	abandoned        the total came, and nobody had read the body for ReadTimeout, or ever
+//	upgraded         to another protocol (101)
+//	refused_full     by the bulkhead
+//	refused_open     by the breaker
+//	refused_closed   by a closed client
+//	invalid          a request that can't be sent, or whose own body failed
+//	panic            something below panicked or ended its goroutine
+//
+// The forced states of breaker_state are for breakers that are forced by hand.
 // All histograms are in seconds. requests_total and request_duration_seconds
 // count exchanges, to the end of the body; time_to_headers_seconds counts from
 // admission, request_duration_seconds from the call, and semaphore_wait_seconds
-// is the difference. requests_started_total - requests_in_flight is the sum of
+// is the difference. The buckets end at 300, the longest TotalTimeout: longer
+// streams are in +Inf. requests_started_total - requests_in_flight is the sum of
 // requests_total over its outcomes, at every scrape.
 func (g *Registry) Collector() prometheus.Collector {
 	c := &collector{registry: g}
@@ -118,7 +133,7 @@ func (v *view) value(n float64, labels ...string) {
 
 // bounds are the buckets of all histograms, in seconds: narrow where an answer
 // is expected and where the default bounds are (0.1, 1, 5 and 7 s).
-var bounds = [...]float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 30, 60}
+var bounds = [...]float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 30, 60, 120, 300}
 
 // A histogram is a plain one, guarded by the lock of its stats: one of
 // client_golang would take several KB for each system and outcome.

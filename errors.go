@@ -100,21 +100,22 @@ func NotSent(err error) bool { return transport.NotSent(err) }
 
 // StatusCode returns what a handler should answer when a call of a system has
 // failed with err: 503 if the system is unavailable, with the time to tell in
-// Retry-After (0 = unknown), 504 if it took too long, 502 for any other failed
-// exchange. It is not ok if err is nil or not the system's: the caller has gone,
-// the request was invalid, or there is no such client.
+// Retry-After, rounded up to whole seconds (0 = unknown: leave the header out),
+// 504 if it took too long or the caller's own deadline has passed, 502 for any
+// other failed exchange. It is not ok if err is nil or not the system's: the
+// caller has gone, the request was invalid, or there is no such client.
 func StatusCode(err error) (code int, retryAfter time.Duration, ok bool) {
 	open, _ := errors.AsType[*OpenError](err)
 	_, invalid := errors.AsType[*exchange.InvalidError](err)
-	switch {
-	case errors.Is(err, ErrUnavailable) && open != nil:
-		return http.StatusServiceUnavailable, open.RetryAfter, true
-	case errors.Is(err, ErrUnavailable):
-		return http.StatusServiceUnavailable, 0, true
+	switch { // the caller's end first: its cause may be the error of another system
 	case err == nil, invalid, errors.Is(err, context.Canceled), errors.Is(err, ErrNotFound), errors.Is(err, ErrDuplicate):
 		return 0, 0, false
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, 0, true
+	case errors.Is(err, ErrUnavailable) && open != nil:
+		return http.StatusServiceUnavailable, (open.RetryAfter + time.Second - 1).Truncate(time.Second), true
+	case errors.Is(err, ErrUnavailable):
+		return http.StatusServiceUnavailable, 0, true
 	}
 	return http.StatusBadGateway, 0, true
 }

@@ -39,7 +39,7 @@ func ExampleStatusCode() {
 	handler := func(w http.ResponseWriter, err error) {
 		if code, retryAfter, ok := resilient.StatusCode(err); ok {
 			if retryAfter > 0 {
-				w.Header().Set("Retry-After", fmt.Sprint(int(retryAfter.Seconds())))
+				w.Header().Set("Retry-After", fmt.Sprint(retryAfter.Seconds()))
 			}
 			http.Error(w, http.StatusText(code), code)
 		}

@@ -88,7 +88,7 @@ func OnStateChange(f func(Transition)) Option {
 func option(name string, isNil bool, set func(*options)) Option {
 	return func(o *options) {
 		if isNil {
-			o.faults = append(o.faults, fmt.Errorf("resilient: %s: nil; leave the option out for the default", name))
+			o.faults = append(o.faults, fmt.Errorf("resilient: %s: nil; give it a value, or leave it out for the default", name))
 			return
 		}
 		set(o)
@@ -112,16 +112,16 @@ func collect(opts []Option) (*options, error) {
 	if o.base != nil && o.own != nil {
 		o.faults = append(o.faults, fmt.Errorf("resilient: %v: no effect over the transport of WithBase; set it there", o.own))
 	}
-	return o, errors.Join(append(o.faults, checkBase(o.base))...)
+	return o, errors.Join(append(o.faults, checkBase("WithBase", o.base))...)
 }
 
 // checkBase refuses what can't be one system's own transport.
-func checkBase(base http.RoundTripper) error {
+func checkBase(where string, base http.RoundTripper) error {
 	if _, ok := base.(*Client); ok {
-		return errors.New("resilient: WithBase: a Client: its requests would need two permits; give it a transport")
+		return fmt.Errorf("resilient: %s: a Client: its requests would need two permits; give it a transport", where)
 	}
 	if base != nil && hashable(base) && base == http.DefaultTransport {
-		return errors.New("resilient: WithBase: http.DefaultTransport is everybody's; give the client one of its own")
+		return fmt.Errorf("resilient: %s: http.DefaultTransport is everybody's; give the client one of its own", where)
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ func WithMaxTotalConns(n int) RegistryOption {
 }
 
 // NewRegistry returns an empty Registry, for tests or for a part of a process
-// that keeps its systems to itself.
+// that keeps its systems to itself. Its metrics are registered nowhere unless
+// WithRegisterer says where.
 func NewRegistry(opts ...RegistryOption) *Registry {
 	g := &Registry{prefix: "resilient_", clients: map[string]*Client{}}
 	for _, opt := range opts {
@@ -101,7 +102,7 @@ func (g *Registry) admit(c *Client) error {
 		return nil
 	}
 	if err := g.registerer.Register(g.Collector()); err != nil {
-		return fmt.Errorf("resilient: registering the metrics: %w", err)
+		return fmt.Errorf("resilient: registering the metrics: %w; use one Registry for one registerer, or WithMetricPrefix", err)
 	}
 	g.registered = true
 	return nil

@@ -84,6 +84,17 @@ func WithBounds(ctx context.Context, b Bounds) context.Context { return transpor
 // A Verdict is what an exchange says about its system, for the breaker. It is an alias of [transport.Verdict].
 type Verdict = transport.Verdict
 
+// The phases of a TimeoutError, and the protocols of Config.
+const (
+	PhaseConnect  = transport.PhaseConnect
+	PhaseTLS      = transport.PhaseTLS
+	PhaseRead     = transport.PhaseRead
+	PhaseTotal    = transport.PhaseTotal
+	PhaseDeadline = transport.PhaseDeadline
+	HTTP1         = config.HTTP1
+	HTTP2         = config.HTTP2
+)
+
 // The verdicts.
 const (
 	Success = transport.Success

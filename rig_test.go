@@ -54,6 +54,9 @@ func newRig(t *testing.T, s setting) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if s.server.Memory { // which is in a bubble
+			synctest.Wait()
+		}
 		if s := r.State(); s.Bulkhead.Active != 0 || s.Bulkhead.Waiting != 0 || s.InFlight != 0 {
 			t.Errorf("not given back: %+v", s)
 		}

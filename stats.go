@@ -99,21 +99,21 @@ func (s *stats) count(x *exchange.Exchange, how exchange.Outcome, outcome int, t
 	if outcome != invalid {
 		observe(&s.waits, x.Admitted)
 	}
-	if t, ok := errors.AsType[*TimeoutError](how.Fault); ok {
+	if t := timeoutOf(how); t != nil {
 		s.timeouts[slices.Index(phases[:], t.Phase)]++
 	}
 	return s.closed && len(s.live) == 0
 }
 
 func (s *stats) outcome(x *exchange.Exchange, how exchange.Outcome) int {
-	timeout, isTimeout := errors.AsType[*TimeoutError](how.Fault)
+	timeout := timeoutOf(how)
 	_, isInvalid := errors.AsType[*exchange.InvalidError](how.Fault)
 	switch {
 	case how.Panicked:
 		return panicked
 	case how.Upgraded:
 		return upgraded
-	case how.By == exchange.Caller, how.By == exchange.Owner, isTimeout && timeout.Phase == transport.PhaseDeadline:
+	case how.By == exchange.Caller, how.By == exchange.Owner, timeout != nil && timeout.Phase == transport.PhaseDeadline:
 		return cancelled
 	case !x.Sent && errors.Is(how.Fault, ErrBulkheadFull):
 		return refusedFull
@@ -125,7 +125,7 @@ func (s *stats) outcome(x *exchange.Exchange, how exchange.Outcome) int {
 		return invalid
 	case how.Idle >= s.read:
 		return abandoned
-	case isTimeout:
+	case timeout != nil:
 		return timedOut
 	case how.Fault != nil:
 		return transportError
@@ -133,6 +133,19 @@ func (s *stats) outcome(x *exchange.Exchange, how exchange.Outcome) int {
 		return errorStatus
 	}
 	return success
+}
+
+// timeoutOf returns the bound that ended an exchange, or nil. What is deeper
+// inside the caller's end is its cause, and perhaps another system's.
+func timeoutOf(how exchange.Outcome) *TimeoutError {
+	t, ok := how.Fault.(*TimeoutError) //nolint:errorlint // see above
+	if how.By == exchange.Nobody {
+		t, ok = errors.AsType[*TimeoutError](how.Fault)
+	}
+	if !ok || !slices.Contains(phases[:], t.Phase) {
+		return nil
+	}
+	return t
 }
 
 func (s *stats) transition(t Transition) {

@@ -115,12 +115,12 @@ func TestConnectTimeouts(t *testing.T) {
 
 // The handshake on a real socket with a server that never speaks (E-04).
 func TestHandshakeTimeoutOnASocket(t *testing.T) {
-	r := newRig(t, testserver.Options{Protocol: testserver.HTTPS, AcceptDelay: -1}, config.Config{ConnectTimeout: 50 * ms})
+	r := newRig(t, testserver.Options{Protocol: testserver.HTTPS, AcceptDelay: -1}, config.Config{ConnectTimeout: 300 * ms})
 	var err error
-	if d := took(func() { err = get(r, r.all()) }); d < 50*ms || d > 3*sec {
+	if d := took(func() { err = get(r, r.all()) }); d < 300*ms || d > 20*sec {
 		t.Errorf("after %v", d)
 	}
-	isTimeout(t, err, transport.PhaseTLS, 50*ms)
+	isTimeout(t, err, transport.PhaseTLS, 300*ms)
 }
 
 // Other failures of a dial are what they were.

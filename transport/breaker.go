@@ -38,6 +38,7 @@ type Breaker struct {
 	// Guarded by gobreaker's own mutex, under which its callbacks run.
 	consecutive int
 	rate        float64
+	reason      string
 
 	transitions transitions
 }
@@ -104,7 +105,7 @@ func (b *Breaker) Peek() error {
 }
 
 func (b *Breaker) refusal() error {
-	e := &OpenError{System: b.system}
+	e := &OpenError{System: b.system, Probing: b.probing.Load()}
 	if until := b.opened.Load(); until != 0 {
 		e.RetryAfter = max(0, time.Duration(until-b.silence.now()))
 	}
@@ -143,8 +144,12 @@ func (b *Breaker) count(err error) bool {
 func (b *Breaker) trips(c gobreaker.Counts) bool {
 	r := b.rules.Load()
 	n := c.TotalSuccesses + c.TotalFailures
-	b.rate = float64(c.TotalFailures) / float64(max(1, n))
-	return int64(n) >= int64(r.minRequests) && b.rate >= r.ratio || r.consecutive > 0 && b.consecutive >= r.consecutive
+	b.rate, b.reason = float64(c.TotalFailures)/float64(max(1, n)), FailureRatio
+	if int64(n) >= int64(r.minRequests) && b.rate >= r.ratio {
+		return true
+	}
+	b.reason = ConsecutiveFailures
+	return r.consecutive > 0 && b.consecutive >= r.consecutive
 }
 
 func (b *Breaker) changed(_ string, from, to gobreaker.State) {
@@ -156,8 +161,11 @@ func (b *Breaker) changed(_ string, from, to gobreaker.State) {
 	b.probing.Store(to == gobreaker.StateHalfOpen)
 	b.consecutive = 0
 	t := Transition{System: b.system, From: stateName(from), To: stateName(to)}
-	if from == gobreaker.StateClosed {
-		t.FailureRate = b.rate
+	switch {
+	case from == gobreaker.StateClosed:
+		t.FailureRate, t.Reason = b.rate, b.reason
+	case to == gobreaker.StateOpen:
+		t.Reason = FailedProbe
 	}
 	b.transitions.add(t)
 }
@@ -167,8 +175,16 @@ func stateName(s gobreaker.State) string { return strings.ReplaceAll(s.String(),
 // A Transition is a change of a Breaker's state.
 type Transition struct {
 	System, From, To string
-	FailureRate      float64 // of the window, when it opens; from half-open it is one failed probe that opens it
+	Reason           string  // why it opened; "" when it did not
+	FailureRate      float64 // of the window, when it opened from closed
 }
+
+// The reasons of a Transition.
+const (
+	FailureRatio        = "failure_ratio"
+	ConsecutiveFailures = "consecutive_failures"
+	FailedProbe         = "failed_probe"
+)
 
 // OnTransition sets a func that is called after each transition, in order and
 // outside of every lock: it may use the Breaker. A panic in it is dropped. To be

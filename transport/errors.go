@@ -26,13 +26,17 @@ var (
 type OpenError struct {
 	System     string
 	RetryAfter time.Duration // until the first probe is let through; 0 = unknown
+	Probing    bool          // half-open, and all probes are taken
 }
 
 func (e *OpenError) Error() string {
-	if e.RetryAfter == 0 {
+	switch {
+	case e.Probing:
+		return "transport: " + e.System + ": circuit half open, and all its probes are taken"
+	case e.RetryAfter == 0:
 		return "transport: " + e.System + ": circuit open"
 	}
-	return fmt.Sprintf("transport: %s: circuit open for another %v", e.System, e.RetryAfter)
+	return fmt.Sprintf("transport: %s: circuit open for another %v", e.System, e.RetryAfter.Round(time.Millisecond))
 }
 
 // Is matches ErrCircuitOpen and semaphore.ErrUnavailable.
@@ -70,7 +74,7 @@ type TimeoutError struct {
 func (e *TimeoutError) Error() string {
 	limit := ""
 	if e.Limit > 0 {
-		limit = fmt.Sprintf(" of %v", e.Limit)
+		limit = fmt.Sprintf(" of %v", e.Limit.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("transport: %s: %s timeout%s: %v", e.System, e.Phase, limit, context.DeadlineExceeded)
 }
@@ -94,9 +98,11 @@ func (e *TimeoutError) LogValue() slog.Value {
 
 // NotSent reports whether err proves that no byte of the request left this
 // process, so that it may safely be sent elsewhere: it was refused, or no
-// connection could be made. It errs on the side of false. Over a foreign base,
-// for a request that follows a redirect, and for one that net/http repeats by
-// itself when an idle connection turns out dead, a failed dial proves nothing.
+// connection could be made. It errs on the side of false. A failed dial proves
+// nothing over a foreign base, for a request that follows a redirect, or for one
+// that net/http may repeat by itself, since it may have sent it to a dead idle
+// connection before it dialled: a GET, HEAD, OPTIONS or TRACE, one with an
+// Idempotency-Key, and over HTTP/2 any whose body can be had again.
 func NotSent(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // walks the tree itself: of joined errors each one has to prove it
 	case *dialError:

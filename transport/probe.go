@@ -36,15 +36,19 @@ func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Re
 
 // end reports once, even if a classifier panics.
 func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
-	v := Failure
+	v, silent := Failure, b.silence.lasts()
+	p, isProbe := h.Token.(*probe)
 	defer func() {
-		if p, ok := h.Token.(*probe); ok {
+		if isProbe {
 			p.report(b, v)
 		} else {
 			b.report(h.Token.(func(error)), v)
 		}
 	}()
-	v = b.rules.Load().end(x, how, Verdict(h.Note), b.silence.lasts())
+	if isProbe && p.stream {
+		silent = 0 // it did not count as waiting
+	}
+	v = b.rules.Load().end(x, how, Verdict(h.Note), silent)
 }
 
 // A probe reports for an exchange that could keep a half-open breaker from

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +24,9 @@ func (b *body) Read(p []byte) (n int, err error) {
 func (x *Exchange) enter() error {
 	x.mu.Lock()
 	cause := x.cause
+	if x.drained && !x.closed {
+		cause = io.EOF
+	}
 	if cause == nil {
 		x.reading++
 		x.silentSince = x.Elapsed()
@@ -51,11 +53,16 @@ func (x *Exchange) leave(n int, err error) error {
 	if !last {
 		return err
 	}
-	fault := err
-	if err == io.EOF {
-		fault = nil
-	}
-	return cmp.Or(x.end(fault), err)
+	return x.end(err)
+}
+
+// closeDrained closes an inner body that has been read to its end, before x's
+// context is cancelled, so that its Close does not take that for an error.
+func (x *Exchange) closeDrained() {
+	err := x.inner.Close()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.drained, x.closeErr = true, err
 }
 
 // Close closes the inner body first: that may unblock a Read, which must not
@@ -67,7 +74,11 @@ func (b *body) Close() error {
 	}
 	x.mu.Lock()
 	x.closed = x.cause == nil
+	drained, err := x.drained, x.closeErr
 	x.mu.Unlock()
+	if drained {
+		return err
+	}
 	defer x.end(nil)
 	return x.inner.Close()
 }

@@ -256,11 +256,11 @@ func TestContextOfItsOwn(t *testing.T) {
 				if !isDone(x.Context()) || x.Context().Err() != context.Canceled {
 					t.Error("not ended")
 				}
-				return x.Context().Err()
+				return errBoom
 			}
 			return nil
 		}
-		if _, err := r.RoundTrip(req); err != errOwner {
+		if _, err := r.RoundTrip(req); err != errBoom {
 			t.Error(err)
 		}
 	})

@@ -44,6 +44,8 @@ type Exchange struct {
 	badBody  error     // what was wrong with that
 	inUpload bool      // the transport waits for it
 
+	drained     bool          // the inner body was read to its end and closed, with closeErr
+	closeErr    error         //
 	reading     int           // Reads in the inner body
 	silentSince time.Duration // of the present wait; never if nobody waits
 	lastRead    time.Duration // when the last Read returned
@@ -172,26 +174,27 @@ func (x *Exchange) blame(err error) {
 	}
 }
 
-// end ends x unless it is over. A nil err is a good end. It returns what the
-// caller should see of err: whatever interrupted x comes first.
+// end ends x unless it is over. A nil err is a good end, and so is io.EOF once x
+// is open. It returns what the caller should see of err: whatever interrupted x
+// comes first.
 func (x *Exchange) end(err error) error {
 	x.mu.Lock()
-	panicked := err == errNoReturn
-	if err != nil {
+	panicked, eof := err == errNoReturn, err == io.EOF && x.open
+	if err != nil && !eof {
 		x.blame(err)
 	}
-	if x.outcome.By == Owner && !x.Sent && err != nil {
+	if x.outcome.By == Owner && !x.Sent && err != nil && !errors.Is(err, context.Canceled) {
 		x.cause, x.outcome.By = nil, Nobody // a refusal is one: nothing had begun for the owner to end
 	}
 	if x.cause != nil {
-		err = x.cause
+		err, eof = x.cause, false
 	}
 	if x.over {
 		x.mu.Unlock()
 		return err
 	}
 	x.over, x.outcome.Panicked, x.outcome.Upgraded = true, panicked, x.upgraded
-	if !x.closed {
+	if !x.closed && !eof {
 		x.outcome.Fault = err
 		x.outcome.BadBody = err != nil && !x.open && x.cause == nil && x.badBody != nil
 	}
@@ -202,6 +205,9 @@ func (x *Exchange) end(err error) error {
 		x.unhook()
 	}
 	defer x.cancel(context.Canceled) // last, so that nothing it wakes finds x not given back
+	if eof {
+		defer x.closeDrained()
+	}
 	if outer != nil {
 		defer outer.endWith(x)
 	}
@@ -252,7 +258,11 @@ func (x *Exchange) endWith(inner *Exchange) {
 		x.cause, x.outcome.By, x.outcome.Idle = inner.cause, how.By, how.Idle
 	}
 	x.mu.Unlock()
-	x.end(inner.outcome.Fault)
+	if inner.outcome.Panicked {
+		x.end(errNoReturn)
+	} else {
+		x.end(inner.outcome.Fault)
+	}
 }
 
 func (x *Exchange) waiting(start, heard bool) {

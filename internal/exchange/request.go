@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -33,14 +34,14 @@ func check(req *http.Request) error {
 		return nil // a protocol registered with the transport, perhaps
 	case req.URL.Host == "":
 		return &InvalidError{"no host in its URL"}
-	case strings.ContainsFunc(req.Host, isControl), strings.ContainsFunc(req.URL.RawQuery, isControl), strings.ContainsFunc(req.URL.Opaque, isControl):
+	case control(req.Host, false), control(req.URL.RawQuery, false), control(req.URL.Opaque, false):
 		return &InvalidError{"a control character in its URL or Host"}
 	case n >= 0 && req.ContentLength > 0 && int64(n) != req.ContentLength:
 		return &InvalidError{fmt.Sprintf("ContentLength %d with a body of %d bytes", req.ContentLength, n)}
 	}
 	for i, h := range [...]http.Header{req.Header, req.Trailer} {
 		for name, values := range h {
-			if !token(name) || i == 1 && notTrailers[name] || strings.ContainsFunc(strings.Join(values, ""), isControl) {
+			if !token(name) || i == 1 && notTrailers[name] || slices.ContainsFunc(values, func(v string) bool { return control(v, true) }) {
 				return &InvalidError{fmt.Sprintf("header or trailer %q, in its name or in a value", name)} // which may be a secret
 			}
 		}
@@ -50,7 +51,9 @@ func check(req *http.Request) error {
 
 var notTrailers = map[string]bool{"Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
 
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+func control(s string, tab bool) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && !(tab && r == '\t') || r == 0x7f })
+}
 
 // token reports whether s is one in the sense of RFC 9110, section 5.6.2.
 func token(s string) bool {

@@ -174,9 +174,11 @@ func (x *Exchange) upgrade() bool {
 }
 
 // bodyless reports whether there is nothing to come. HTTP/2 never returns
-// http.NoBody, but a body without a state as well; one with a state may be empty
-// and still have to end, with trailers.
+// http.NoBody, but a body without a state as well (or one that says what is
+// missing, where a length was declared); one with a state may be empty and still
+// have to end, with trailers.
 func bodyless(resp *http.Response, method string) bool {
-	return resp.Body == nil || reflect.TypeOf(resp.Body).Size() == 0 || resp.ProtoMajor != 2 &&
-		(method == http.MethodHead || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified)
+	head := method == http.MethodHead
+	return resp.Body == nil || reflect.TypeOf(resp.Body).Size() == 0 && (resp.ContentLength <= 0 || head) ||
+		resp.ProtoMajor != 2 && (head || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified)
 }

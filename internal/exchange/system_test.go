@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,19 +12,21 @@ import (
 	"github.com/resilient-go/resilient/internal/testserver"
 )
 
-// bubble runs f in fake time.
+// bubble runs f in fake time, as a subtest if it has a name.
 func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
+	if name == "" {
+		synctest.Test(t, f)
+		return
+	}
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
-
-var protocols = []testserver.Protocol{testserver.HTTP1, testserver.HTTP2}
 
 // both runs f in fake time over HTTP/1.1 and over HTTP/2.
 func both(t *testing.T, name string, h http.Handler, f func(t *testing.T, s *system)) {
 	t.Helper()
-	for _, p := range protocols {
-		bubble(t, name+"/"+p.String(), func(t *testing.T) { f(t, serve(t, p, h)) })
+	for _, p := range []testserver.Protocol{testserver.HTTP1, testserver.HTTP2} {
+		bubble(t, path.Join(name, p.String()), func(t *testing.T) { f(t, serve(t, p, h)) })
 	}
 }
 
