@@ -55,7 +55,8 @@
 //   - Negative values are refused everywhere, the Go constants' −1 included.
 //   - A name that is no variable of this package but looks meant as one is refused
 //     with the right name: within two edits of one, in the wrong case, with one
-//     underscore after the system, beginning with BULKHEAD_ or BREAKER_, or short
-//     of that beginning (MAX_CONCURRENT). Any other variable under the prefix, such
+//     underscore after the system, beginning with BULKHEAD_ or BREAKER_, short of
+//     that beginning (MAX_CONCURRENT), or as the field is called in Go
+//     (MAX_CONNS_PER_HOST). Any other variable under the prefix, such
 //     as BASE_URL or TOKEN, is the application's.
 package config

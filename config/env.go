@@ -74,7 +74,7 @@ func nearest(name string) (best *field, near bool) {
 	for _, f := range fields {
 		edits := distance(name, f.env)
 		switch leaf := f.key[strings.LastIndex(f.key, ".")+1:]; {
-		case strings.EqualFold(leaf, bare):
+		case strings.EqualFold(leaf, bare), strings.EqualFold(strings.ReplaceAll(name, "_", ""), strings.ReplaceAll(f.name, ".", "")):
 			edits = min(edits, 1)
 		case !strings.HasPrefix(f.env, group):
 			continue

@@ -85,6 +85,7 @@ var envCases = []struct {
 	{name: "unknown in breaker", env: []string{"BREAKER_ENABLED=false"}, fault: "rename it to CLIENT_SBER__BREAKER_"},
 	{name: "group alone", env: []string{"BREAKER=off"}, fault: "rename it to CLIENT_SBER__BREAKER_"},
 	{name: "group with two underscores", env: []string{"BULKHEAD__MAX_WAITING=5"}, fault: "CLIENT_SBER__BULKHEAD_MAX_WAITING"},
+	{name: "the Go name", env: []string{"MAX_CONNS_PER_HOST=5"}, fault: "rename it to CLIENT_SBER__MAX_CONNECTIONS"},
 	{name: "wrong level", env: []string{"MAX_CONCURRENT=5"}, fault: "rename it to CLIENT_SBER__BULKHEAD_MAX_CONCURRENT"},
 	{name: "wrong level, top in group", env: []string{"BREAKER_READ_TIMEOUT=5s"}, fault: "rename it to CLIENT_SBER__READ_TIMEOUT"},
 	{name: "wrong group", env: []string{"BREAKER_MAX_WAITING=5"}, fault: "rename it to CLIENT_SBER__BULKHEAD_MAX_WAITING"},

@@ -207,7 +207,7 @@ func TestProbesAreCounted(t *testing.T) {
 		for range 20 {
 			all.Go(func() {
 				_, err := read(slow.RoundTrip(newRequest(t, t.Context(), "GET", "http://sber.test/", nil)))
-				if open, ok := errors.AsType[*transport.OpenError](err); ok && open.RetryAfter == 0 {
+				if open, ok := errors.AsType[*transport.OpenError](err); ok && open.RetryAfter == 0 && open.Probing {
 					refused.Add(1)
 				}
 			})

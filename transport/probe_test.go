@@ -55,6 +55,7 @@ func TestNoProbeWedges(t *testing.T) {
 		"lifted, late and failed":    {testserver.After(8*time.Second, testserver.Status(500)), bounded(lifted, get), neutral, 0},
 		"lifted, in time":            {testserver.After(7*time.Second-1, testserver.OK("ok")), bounded(lifted, get), success, 0},
 		"lifted, cut later":          {testserver.CutInBody(1, 9), bounded(lifted, get), success, 0},
+		"lifted, gone":               {testserver.HangBeforeHeaders(), bounded(lifted, cancelAfter(sec, nil)), neutral, 0},
 		"read lifted, hung":          {testserver.HangBeforeHeaders(), bounded(transport.Bounds{Read: u}, get), failure, 0},
 		"long, hung":                 {testserver.HangBeforeHeaders(), bounded(long, cancelAfter(time.Minute, nil)), neutral, 0},
 		"long, answered":             {testserver.StallInBody(1), bounded(long, hold(time.Minute)), success, 0},

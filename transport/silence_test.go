@@ -241,3 +241,15 @@ func TestIdleUpgradeIsNoSilence(t *testing.T) {
 		synctest.Wait() // for the Read that it ended
 	})
 }
+
+// A caller that gives up a stream before its headers says nothing, as any other.
+func TestCancelledStreamIsNoSilence(t *testing.T) {
+	lifted := transport.Bounds{Total: transport.Unbounded, Read: transport.Unbounded}
+	inBoth(t, oneProbe, func(r *rig) {
+		_ = get(r, r.all())
+		time.Sleep(time.Hour)
+		r.server.Default(testserver.HangBeforeHeaders())
+		_ = bounded(lifted, cancelAfter(ms, nil))(r, r.all())
+		r.state("closed")
+	})
+}

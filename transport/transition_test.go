@@ -23,7 +23,7 @@ func TestTransitions(t *testing.T) {
 		j := newJudge(t, config.Breaker{MinRequests: 4, FailureRatio: 0.5, ConsecutiveFailures: config.Off, HalfOpenProbes: 1})
 		var got []string
 		j.OnTransition(func(tr transport.Transition) {
-			got = append(got, fmt.Sprintf("%s %s>%s %.2f", tr.System, tr.From, tr.To, tr.FailureRate))
+			got = append(got, fmt.Sprintf("%s %s>%s %.2f %s", tr.System, tr.From, tr.To, tr.FailureRate, tr.Reason))
 		})
 		_ = j.do("sfff")
 		time.Sleep(30*time.Second + 1)
@@ -32,8 +32,8 @@ func TestTransitions(t *testing.T) {
 		_ = j.do("s")
 		_ = j.do("sff" + "f")
 		want := []string{
-			"sber closed>open 0.75", "sber open>half_open 0.00", "sber half_open>open 0.00",
-			"sber open>half_open 0.00", "sber half_open>closed 0.00", "sber closed>open 0.75",
+			"sber closed>open 0.75 failure_ratio", "sber open>half_open 0.00 ", "sber half_open>open 0.00 failed_probe",
+			"sber open>half_open 0.00 ", "sber half_open>closed 0.00 ", "sber closed>open 0.75 failure_ratio",
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q", got)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,16 +95,92 @@ func TestBodyPassesThrough(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	bubble(t, "EOF closes once, before the context ends", func(t *testing.T) {
+}
+
+// A body that has been read to its end is closed then and there, after the ends and before the exchange's context
+// ends, which its Close may take for an error. The caller's own Close gets to hear what that one said.
+func TestDrained(t *testing.T) {
+	for name, n := range map[string]int{"by one": 1, "by two, one around the other": 2} {
+		bubble(t, name, func(t *testing.T) {
+			b := text("abc")
+			inner := newRig(t, answer(b))
+			r := inner
+			if n == 2 {
+				r = newRig(t, trip(inner.RoundTrip))
+			}
+			b.close = func() error {
+				r.ended(Outcome{})
+				inner.ended(Outcome{})
+				if err := inner.last().Context().Err(); err != nil {
+					t.Errorf("the context ended before: %v", err)
+				}
+				return errBoom
+			}
+			resp, _ := r.RoundTrip(request(t.Context()))
+			if got, err := io.ReadAll(resp.Body); string(got) != "abc" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+			if inner.last().Context().Err() == nil {
+				t.Error("the context did not end")
+			}
+			r.interrupt(Bound)
+			starts, left := inner.starts, b.read
+			b.read = func([]byte) (int, error) { t.Error("read on"); return 0, nil }
+			if _, err := resp.Body.Read(make([]byte, 1)); err != io.EOF || inner.starts != starts {
+				t.Errorf("a Read afterwards: %v, %d waits", err, inner.starts-starts)
+			}
+			for range 2 {
+				if err := resp.Body.Close(); err != errBoom || b.count() != 1 {
+					t.Errorf("%v, closed %d times", err, b.count())
+				}
+			}
+			b.read = left
+			if _, err := resp.Body.Read(make([]byte, 1)); err != io.EOF || inner.starts != starts+1 {
+				t.Errorf("a Read after Close: %v, %d waits", err, inner.starts-starts)
+			}
+			r.ended(Outcome{})
+		})
+	}
+	bubble(t, "closed before", func(t *testing.T) {
 		b := text("")
 		r := newRig(t, answer(b))
 		resp, _ := r.RoundTrip(request(t.Context()))
-		io.Copy(io.Discard, resp.Body)
-		synctest.Wait()
 		resp.Body.Close()
-		if b.count() != 1 {
-			t.Errorf("closed %d times", b.count())
+		if _, err := resp.Body.Read(nil); err != io.EOF || b.count() != 1 {
+			t.Errorf("%v, closed %d times", err, b.count())
 		}
+	})
+	bubble(t, "interrupted before", func(t *testing.T) {
+		b := newFake(nil)
+		b.read = func([]byte) (int, error) { <-b.closed; return 0, io.EOF }
+		r := newRig(t, answer(b))
+		r.total = time.Second
+		resp, _ := r.RoundTrip(request(t.Context()))
+		for range 2 {
+			if _, err := resp.Body.Read(nil); err != errBound || b.count() != 1 {
+				t.Errorf("%v, closed %d times", err, b.count())
+			}
+		}
+	})
+	bubble(t, "an error that only looks like the end", func(t *testing.T) {
+		b := newFake(func([]byte) (int, error) { return 0, io.ErrUnexpectedEOF })
+		r := newRig(t, answer(b))
+		resp, _ := r.RoundTrip(request(t.Context()))
+		resp.Body.Read(nil)
+		r.ended(Outcome{Fault: io.ErrUnexpectedEOF})
+		if b.count() != 0 {
+			t.Error("closed")
+		}
+	})
+	bubble(t, "Close panics", func(t *testing.T) {
+		b := text("")
+		b.close = func() error { panic(errBoom) }
+		r := newRig(t, answer(b))
+		resp, _ := r.RoundTrip(request(t.Context()))
+		if e := panics(func() { resp.Body.Read(nil) }); e != errBoom {
+			t.Error(e)
+		}
+		r.ended(Outcome{})
 		if r.last().Context().Err() == nil {
 			t.Error("the context did not end")
 		}

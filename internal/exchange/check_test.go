@@ -49,6 +49,8 @@ var requests = []struct {
 	{"DEL in Host", func(req *http.Request) { req.Host = "a\x7fb" }, fares{refused, sent, refused}},
 	{"a control character in the query", url_(func(u *url.URL) { u.RawQuery = "a=\n" }), fares{refused, refused, redials}},
 	{"DEL in the query", url_(func(u *url.URL) { u.RawQuery = "a=\x7f" }), fares{refused, refused, redials}},
+	{"a tab in the query", url_(func(u *url.URL) { u.RawQuery = "a=\t" }), fares{refused, refused, redials}},
+	{"a tab in Opaque", url_(func(u *url.URL) { u.Opaque = "/a\tb" }), fares{refused, refused, redials}},
 	{"a blank in the query", url_(func(u *url.URL) { u.RawQuery = "a= " }), fares{sent, "400", sent}},
 	{"a control character in Opaque", url_(func(u *url.URL) { u.Opaque = "/a\r\nb" }), fares{refused, refused, redials}},
 	{"a control character in the path", url_(func(u *url.URL) { u.Path = "/a\nb" }), fares{}},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	. "github.com/resilient-go/resilient/internal/exchange"
 	"github.com/resilient-go/resilient/internal/testserver"
@@ -239,6 +240,24 @@ func TestPanicAfterInterruption(t *testing.T) {
 		if errors.Is(r.last().how[0].Fault, context.Canceled) {
 			t.Error("the caller is blamed")
 		}
+	})
+}
+
+// A Read that panics although the exchange was interrupted has panicked for the outer one of two exchanges, too.
+func TestPanicInInner(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		b := newFake(nil)
+		b.read = func([]byte) (int, error) { <-b.closed; panic(errBoom) }
+		inner := newRig(t, answer(b))
+		outer := newRig(t, trip(inner.RoundTrip))
+		outer.total = time.Second
+		resp, _ := outer.RoundTrip(request(t.Context()))
+		if e := panics(func() { resp.Body.Read(nil) }); e != errBoom {
+			t.Error(e)
+		}
+		want := Outcome{Fault: errBound, By: Bound, Panicked: true}
+		inner.ended(want)
+		outer.ended(want)
 	})
 }
 

@@ -191,9 +191,6 @@ func TestInterruptedInBegin(t *testing.T) {
 			if who.by != Caller && layers[1] == "permit" {
 				continue // nothing that began can interrupt it
 			}
-			if who.by == Owner {
-				continue // open: TestOpenOwnerInBegin
-			}
 			bubble(t, who.name+"/"+layers[1], func(t *testing.T) {
 				r := newRig(t, answer(text("")), layers...)
 				ctx, cancel := who.arm(t.Context(), r)
