@@ -11,7 +11,9 @@ import (
 // (0 or less: not at all). Before it waits it asks peek, if not nil, whether
 // the request would be refused anyway, and if so refuses it with that error.
 //
-// The permit of an upgraded connection (101) is held until that is closed.
+// The permit of an upgraded connection (101) is held until that is closed. A
+// caller that waits is heeded by its context; Request.Cancel, which is deprecated,
+// is heeded once the request is sent.
 func Bulkhead(b semaphore.Bulkhead, wait time.Duration, peek func() error) Layer {
 	l := exchange.Layer{
 		Begin: func(x *exchange.Exchange, h *exchange.Hold) error {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,31 +14,6 @@ import (
 
 	"github.com/resilient-go/resilient"
 )
-
-// TestGenerated generates the client anew and compares.
-func TestGenerated(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds oapi-codegen")
-	}
-	fresh := filepath.Join(t.TempDir(), "api.gen.go")
-	out, err := exec.Command("go", "tool", "-modfile=../../tools/codegen/go.mod",
-		"oapi-codegen", "-config", "oapi-codegen.yaml", "-o", fresh, "openapi.yaml").CombinedOutput()
-	if err != nil {
-		t.Fatalf("oapi-codegen: %v\n%s", err, out)
-	}
-	want, err := os.ReadFile(fresh)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("api/api.gen.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Error("api/api.gen.go is not what openapi.yaml gives: run go generate")
-	}
-}
 
 // TestService has either kind of client call partners that are well.
 func TestService(t *testing.T) {

@@ -109,8 +109,8 @@ func TestDrained(t *testing.T) {
 				r = newRig(t, trip(inner.RoundTrip))
 			}
 			b.close = func() error {
-				r.ended(Outcome{})
-				inner.ended(Outcome{})
+				r.held(0)
+				inner.held(0)
 				if err := inner.last().Context().Err(); err != nil {
 					t.Errorf("the context ended before: %v", err)
 				}

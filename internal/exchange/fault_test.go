@@ -255,9 +255,8 @@ func TestPanicInInner(t *testing.T) {
 		if e := panics(func() { resp.Body.Read(nil) }); e != errBoom {
 			t.Error(e)
 		}
-		want := Outcome{Fault: errBound, By: Bound, Panicked: true}
-		inner.ended(want)
-		outer.ended(want)
+		outer.ended(Outcome{Fault: errBound, By: Bound, Panicked: true})
+		inner.settled()
 	})
 }
 

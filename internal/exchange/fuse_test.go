@@ -280,8 +280,6 @@ func TestEndsOfTwo(t *testing.T) {
 	}{
 		"Close": {act: func(_, _ *rig, b io.ReadCloser) { b.Close() }},
 		"EOF":   {act: func(_, _ *rig, b io.ReadCloser) { b.Read(nil) }},
-		"the outer is interrupted": {func(outer, _ *rig, _ io.ReadCloser) { outer.interrupt(Owner) },
-			Outcome{Fault: errOwner, By: Owner, Idle: math.MaxInt64}, Outcome{Fault: errOwner, By: Owner, Idle: math.MaxInt64}},
 		"the inner is interrupted": {func(_, inner *rig, _ io.ReadCloser) { inner.interrupt(Owner) },
 			Outcome{Fault: errOwner, By: Owner, Idle: math.MaxInt64}, Outcome{Fault: errOwner, By: Owner, Idle: math.MaxInt64}},
 	} {
@@ -294,6 +292,13 @@ func TestEndsOfTwo(t *testing.T) {
 			inner.ended(c.inner)
 		})
 	}
+	bubble(t, "the outer is interrupted", func(t *testing.T) {
+		outer, inner, _ := two(t, text(""))
+		outer.interrupt(Owner)
+		outer.ended(Outcome{Fault: errOwner, By: Owner, Idle: math.MaxInt64})
+		synctest.Wait()
+		inner.settled()
+	})
 	bubble(t, "closed, which takes longer than the inner's bound", func(t *testing.T) {
 		b := text("")
 		b.close = func() error { time.Sleep(2 * time.Second); return nil }
@@ -314,7 +319,7 @@ func TestEndsOfTwo(t *testing.T) {
 			t.Error(err)
 		}
 		outer.ended(Outcome{Fault: errBound, By: Bound})
-		inner.ended(Outcome{Fault: errBound, By: Bound})
+		inner.settled()
 	})
 	bubble(t, "an upgrade", func(t *testing.T) {
 		inner := newRig(t, upgradeTo(conn{text("")}))

@@ -30,7 +30,7 @@ type model struct {
 	shut     bool // the inner body
 	drained  bool // to its end, and closed for that, but not by the caller
 	none     bool // there is no body for the caller
-	early    bool // interrupted in RoundTrip: inside, where another's context is the caller's, it is the caller's doing
+	outside  bool // interrupted where the inner of two exchanges may take it for its caller's doing
 	since    time.Duration
 	lastRead time.Duration // -1: never
 	outcome  Outcome
@@ -56,7 +56,7 @@ func (m *model) interrupt(by By, now time.Duration) {
 	if m.over || m.outcome.By != Nobody || m.upgraded && by != Owner {
 		return
 	}
-	m.outcome.By, m.outcome.Fault, m.early = by, causes[by], !m.returned
+	m.outcome.By, m.outcome.Fault = by, causes[by]
 	switch {
 	case !m.returned || m.reading:
 	case m.lastRead < 0:
@@ -126,6 +126,7 @@ func (m *model) do(step string, now time.Duration) bool {
 	case what == "return" && !m.returned:
 		m.roundTripReturns(arg)
 	case what == "interrupt":
+		m.outside = m.outside || arg != "inner"
 		m.interrupt(map[string]By{"caller": Caller, "bound": Bound, "owner": Owner, "inner": Bound}[arg], now)
 		return arg != "inner" || m.returned && !(m.deaf && m.reading) // which nobody outside would know of
 	case !m.returned || m.none:
@@ -281,7 +282,7 @@ func walk(t *testing.T, nested, deaf bool, script []string) string {
 		}
 		got := state{Told: w.told, Ends: len(w.ends()), Inner: len(w.inner.ends()), Silence: w.last().Silence(), Waiting: w.waiting}
 		for _, r := range []*rig{w.rig, w.inner} {
-			if ends := r.ends(); m.over && len(ends) > 0 && (r == w.rig || !m.early) {
+			if ends := r.ends(); m.over && len(ends) > 0 && (r == w.rig || !m.outside) {
 				want.How, got.How = append(want.How, m.outcome), append(got.How, ends[len(ends)-1])
 			}
 		}
