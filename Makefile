@@ -3,6 +3,7 @@
 # Packages whose size is limited (loc), and those that mutants are made of.
 CORE := . config semaphore transport internal/exchange
 MUTATED := ./internal/exchange ./semaphore
+LOC_MAX := 3250
 
 # Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
 # and those under e2e need more than Go.
@@ -68,8 +69,8 @@ mutate: ## Count what the core's tests notice of changes to its code; ARGS="-sam
 	@go -C tools run ./mutate -C .. $(ARGS) $(MUTATED)
 
 .PHONY: loc
-loc: ## Count the core's lines of code, and fail when they are too many
-	@go -C tools run ./loc $(addprefix ../,$(CORE))
+loc: ## Count the core's lines of code, and fail when they grow past LOC_MAX: see ARCHITECTURE.md, Size
+	@go -C tools run ./loc -max $(LOC_MAX) $(addprefix ../,$(CORE))
 
 .PHONY: generate
 generate: ## Write the generated code again
