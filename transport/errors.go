@@ -102,7 +102,8 @@ func (e *TimeoutError) LogValue() slog.Value {
 // nothing over a foreign base, for a request that follows a redirect, or for one
 // that net/http may repeat by itself, since it may have sent it to a dead idle
 // connection before it dialled: a GET, HEAD, OPTIONS or TRACE, one with an
-// Idempotency-Key, and over HTTP/2 any whose body can be had again.
+// Idempotency-Key, and over HTTP/2 any whose body can be had again. Of several
+// errors joined, or wrapped side by side, each one has to prove it.
 func NotSent(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // walks the tree itself: of joined errors each one has to prove it
 	case *dialError:

@@ -25,6 +25,10 @@ import (
 // Silence runs from the start of the round trip to the headers, anew with each
 // piece of the request body that is taken, and then inside each Read of the
 // body: a slow consumer is not a slow system.
+//
+// An exchange that is cut while its request is sent closes the request's body, as
+// net/http's contract allows, also while that is being read: net/http would wait
+// for the Read to return.
 type Timeouts struct {
 	system  string
 	connect time.Duration // of the own base; 0 over a foreign one
