@@ -43,6 +43,8 @@ var requests = []struct {
 	{"no Header map", func(req *http.Request) { req.Header = nil }, fares{refused, refused, refused}},
 	{"no scheme", url_(func(u *url.URL) { u.Scheme = "" }), fares{refused, refused, refused}},
 	{"another scheme", url_(func(u *url.URL) { u.Scheme = "ftp" }), fares{sent, refused, refused}},
+	{"another scheme, and no host", url_(func(u *url.URL) { u.Scheme, u.Host = "file", "" }), fares{sent, refused, refused}},
+	{"another scheme, and a tab in a header", func(req *http.Request) { req.URL.Scheme = "x"; req.Header.Set("X", "\x01") }, fares{sent, refused, refused}},
 	{"a scheme in capitals", url_(func(u *url.URL) { u.Scheme = "HTTP" }), fares{sent, refused, refused}},
 	{"no host", url_(func(u *url.URL) { u.Host = "" }), fares{refused, refused, refused}},
 	{"a control character in Host", func(req *http.Request) { req.Host = "a\x01b" }, fares{refused, sent, refused}}, // HTTP/1 leaves it out
@@ -75,6 +77,9 @@ var requests = []struct {
 	{"a header named Content-Length", header("Content-Length", "5"), fares{}},
 	{"too long a body in memory", posted("abcde", 3), fares{refused, refused, refused}},
 	{"too short a body in memory", posted("abcde", 7), fares{refused, refused, refused}},
+	{"an empty body in memory, of another length", func(req *http.Request) {
+		req.Method, req.Body, req.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader("")), 5
+	}, fares{refused, refused, refused}},
 	{"a body in memory of undeclared length", posted("abcde", 0), fares{}},
 	{"a body in memory of unknown length", posted("abcde", -1), fares{}},
 	{"a body in memory", posted("abcde", 5), fares{}},
@@ -110,33 +115,39 @@ func posted(s string, length int64) func(*http.Request) {
 func TestCheck(t *testing.T) {
 	for _, c := range requests {
 		got := fares{}
-		bubble(t, c.name+"/ours", func(t *testing.T) {
-			sent, b := false, text("")
-			r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
-				sent = true
-				return reply(req, 200, nil), nil
-			}))
-			req := request(t.Context())
-			c.change(req)
-			if req.Body == nil && c.want.ours == refused {
-				req.Body = b
-			}
-			_, err := r.RoundTrip(req)
-			if sent {
-				return
-			}
-			got.ours = refused
-			if _, ok := errors.AsType[*InvalidError](err); !ok {
-				t.Errorf("%T %v", err, err)
-			}
-			if b.count() == 0 && req.Body == b {
-				t.Error("body not closed")
-			}
-			r.ended(Outcome{Fault: err})
-			if x := r.last(); len(x.begun) != 1 || x.Sent {
-				t.Errorf("begun %v, sent %v", x.begun, x.Sent)
-			}
-		})
+		for _, scheme := range []string{"http", "https"} {
+			bubble(t, c.name+"/ours/"+scheme, func(t *testing.T) {
+				sent, b := false, text("")
+				r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
+					sent = true
+					return reply(req, 200, nil), nil
+				}))
+				req := request(t.Context())
+				req.URL.Scheme = scheme
+				c.change(req)
+				if req.Body == nil && c.want.ours == refused {
+					req.Body = b
+				}
+				_, err := r.RoundTrip(req)
+				if (c.want.ours == refused) == sent {
+					t.Errorf("sent: %v", sent)
+				}
+				if sent {
+					return
+				}
+				got.ours = refused
+				if _, ok := errors.AsType[*InvalidError](err); !ok {
+					t.Errorf("%T %v", err, err)
+				}
+				if b.count() == 0 && req.Body == b {
+					t.Error("body not closed")
+				}
+				r.ended(Outcome{Fault: err})
+				if x := r.last(); len(x.begun) != 1 || x.Sent {
+					t.Errorf("begun %v, sent %v", x.begun, x.Sent)
+				}
+			})
+		}
 		for p, fared := range map[testserver.Protocol]*string{testserver.HTTP1: &got.http1, testserver.HTTP2: &got.http2} {
 			bubble(t, c.name+"/"+p.String(), func(t *testing.T) {
 				s := serve(t, p, nil)

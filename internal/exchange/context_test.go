@@ -21,7 +21,7 @@ import (
 // ours and of context.WithCancel's has no need of an expectation.
 var contextUses = map[string]func(ctx context.Context, end func(), say func(...any)){
 	"alone": func(ctx context.Context, end func(), say func(...any)) {
-		say(ctx.Err(), context.Cause(ctx), isDone(ctx), ctx.Done() == ctx.Done(), ctx.Value(key{}))
+		say(ctx.Err(), context.Cause(ctx), isDone(ctx), ctx.Value(key{}))
 		end()
 		say(ctx.Err(), context.Cause(ctx), isDone(ctx))
 		end()
@@ -185,133 +185,6 @@ func TestContextLikeStandard(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The exchange's context ends with the caller's, and says the same.
-func TestContextBelowCaller(t *testing.T) {
-	for name, end := range map[string]func(ctx context.Context) (context.Context, func()){
-		"cancelled": func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithCancel(ctx)
-			return ctx, cancel
-		},
-		"cancelled with a cause": func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithCancelCause(ctx)
-			return ctx, func() { cancel(errCause) }
-		},
-		"too late": func(ctx context.Context) (context.Context, func()) {
-			ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errCause)
-			context.AfterFunc(ctx, cancel)
-			return ctx, func() { time.Sleep(time.Second) }
-		},
-	} {
-		bubble(t, name, func(t *testing.T) {
-			caller, cancel := end(t.Context())
-			r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
-				child, stop := context.WithCancel(req.Context())
-				defer stop()
-				cancel()
-				synctest.Wait()
-				for _, ctx := range []context.Context{req.Context(), child} {
-					if ctx.Err() != caller.Err() || context.Cause(ctx) != context.Cause(caller) || !isDone(ctx) {
-						t.Errorf("%v because of %v", ctx.Err(), context.Cause(ctx))
-					}
-				}
-				return nil, child.Err()
-			}))
-			if _, err := r.RoundTrip(request(caller)); err.Error() != CallerError(caller).Error() {
-				t.Error(err)
-			}
-			r.ended(Outcome{Fault: caller.Err(), By: Caller})
-		})
-	}
-}
-
-// Without a layer that interrupts there is no context but the caller's. One that
-// does gets one as soon as it begins, and ended if the exchange was interrupted before.
-func TestContextOfItsOwn(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
-			if req.Context() != t.Context() {
-				t.Error("not the caller's")
-			}
-			return reply(req, 200, nil), nil
-		}), "watch", "permit", "slot", "uploads")
-		req := request(t.Context())
-		r.RoundTrip(req)
-		if got := r.last().Context(); got != t.Context() {
-			t.Error(got)
-		}
-		r = newRig(t, trip(func(req *http.Request) (*http.Response, error) {
-			t.Error("sent")
-			return nil, errBoom
-		}))
-		r.begin = func(layer string, x *Exchange) error {
-			switch layer {
-			case "slot":
-				r.interrupt(Owner)
-				if x.Context() != t.Context() {
-					t.Error("not the caller's")
-				}
-			case "bound":
-				if !isDone(x.Context()) || x.Context().Err() != context.Canceled {
-					t.Error("not ended")
-				}
-				return errBoom
-			}
-			return nil
-		}
-		if _, err := r.RoundTrip(req); err != errBoom {
-			t.Error(err)
-		}
-	})
-}
-
-// An exchange that is over leaves nothing with the caller's context.
-func TestCallerUnwatched(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		watched := 0
-		ctx := &counting{Context: context.WithoutCancel(t.Context()), done: make(chan struct{}), watched: &watched}
-		for name, base := range map[string]trip{
-			"error":   func(*http.Request) (*http.Response, error) { return nil, errBoom },
-			"no body": answer(http.NoBody),
-			"panic":   func(*http.Request) (*http.Response, error) { panic(errBoom) },
-			"body":    answer(text("")),
-			"upgrade": upgradeTo(conn{text("")}),
-		} {
-			for _, layers := range [][]string{{"watch", "permit"}, all} {
-				r := newRig(t, base, layers...)
-				var resp *http.Response
-				panics(func() { resp, _ = r.RoundTrip(request(ctx)) })
-				if name == "body" {
-					if watched != 1 {
-						t.Errorf("%d watches", watched)
-					}
-					resp.Body.Read(nil)
-				}
-				if watched != 0 {
-					t.Errorf("%s: %d watches are left", name, watched)
-				}
-			}
-		}
-		r := newRig(t, answer(text("")), "bound", "permit")
-		r.begin = func(layer string, _ *Exchange) error { return map[string]error{"permit": errBoom}[layer] }
-		r.RoundTrip(request(ctx))
-		if watched != 0 {
-			t.Errorf("refused: %d watches are left", watched)
-		}
-	})
-}
-
-type counting struct {
-	context.Context
-	done    chan struct{}
-	watched *int
-}
-
-func (c *counting) Done() <-chan struct{} { return c.done }
-func (c *counting) AfterFunc(func()) func() bool {
-	*c.watched++
-	return func() bool { *c.watched--; return true }
 }
 
 // Children that come while the context ends are ended all the same, once.

@@ -299,6 +299,20 @@ func TestClientTimeout(t *testing.T) {
 			r.ended(Outcome{Fault: err, By: Caller})
 		})
 	}
+	bubble(t, "after Context and Request.Cancel", func(t *testing.T) { // the context says more
+		ctx, stop := context.WithCancelCause(t.Context())
+		cancel := make(chan struct{})
+		r := newRig(t, trip(func(*http.Request) (*http.Response, error) {
+			close(cancel)
+			stop(errCause)
+			return nil, errBoom
+		}))
+		req := request(lateContext{ctx, time.Second})
+		req.Cancel = cancel
+		r.RoundTrip(req)
+		r.ended(Outcome{Fault: errCause, By: Caller})
+		time.Sleep(time.Second)
+	})
 	bubble(t, "closed with Request.Cancel", func(t *testing.T) {
 		cancel := make(chan struct{})
 		r := newRig(t, answer(text("")))

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -67,7 +69,7 @@ func TestBadBody(t *testing.T) {
 // What a transport may do with a body, and what of it is the body's fault.
 func TestBodyInTransport(t *testing.T) {
 	fails := func() io.ReadCloser { return newFake(func([]byte) (int, error) { return 0, errBoom }) }
-	five := func() io.ReadCloser { return text("abcde") }
+	five := func() io.ReadCloser { return newFake(iotest.OneByteReader(strings.NewReader("abcde")).Read) }
 	onceClosed := func() io.ReadCloser {
 		b := newFake(nil)
 		b.read = func([]byte) (int, error) { <-b.closed; return 0, errBoom }
@@ -160,6 +162,7 @@ func TestWhatIsWatched(t *testing.T) {
 		"bytes.Reader":             {io.NopCloser(bytes.NewReader([]byte(large[:limit]))), false},
 		"bytes.Buffer":             {io.NopCloser(bytes.NewBufferString(large[:limit])), false},
 		"strings.Reader":           {io.NopCloser(strings.NewReader(large[:limit])), false},
+		"an empty one":             {io.NopCloser(strings.NewReader("")), false},
 		"twice a NopCloser":        {io.NopCloser(io.NopCloser(strings.NewReader("abc"))), false},
 		"large bytes.Reader":       {io.NopCloser(bytes.NewReader([]byte(large))), true},
 		"large bytes.Buffer":       {io.NopCloser(bytes.NewBufferString(large)), true},
@@ -170,7 +173,7 @@ func TestWhatIsWatched(t *testing.T) {
 		"a NopCloser of nothing":   {io.NopCloser(nil), true},
 		"a pointer":                {&ownClose{strings.NewReader("abc")}, true},
 	} {
-		for _, layers := range [][]string{{"watch", "permit"}, {"uploads"}, {"bound"}, all} {
+		for _, layers := range [][]string{{"watch"}, {"watch", "permit"}, {"uploads"}, {"bound"}, {"uploads", "watch"}, all} {
 			bubble(t, name+"/"+strings.Join(layers, " "), func(t *testing.T) {
 				watched := false
 				r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
@@ -182,7 +185,8 @@ func TestWhatIsWatched(t *testing.T) {
 				if resp, err := r.RoundTrip(req); err != nil || resp.Request != req || req.Body != c.body {
 					t.Error(err, resp.Request, req.Body)
 				}
-				if want := c.watched && len(layers) != 2; watched != want {
+				asked := layers[0] == "uploads" || slices.Contains(layers, "bound")
+				if want := c.watched && asked; watched != want {
 					t.Errorf("watched: %v, want %v", watched, want)
 				}
 				r.ended(Outcome{})
@@ -201,6 +205,9 @@ func TestWatchedBody(t *testing.T) {
 				if got, err := req.Body.Read(make([]byte, n[0])); got != n[1] || err != nil {
 					t.Errorf("%d of %d, %v", got, n[0], err)
 				}
+			}
+			if req.GetBody != nil {
+				t.Error("a GetBody that the caller has not")
 			}
 			if one, two := req.Body.Close(), req.Body.Close(); one != errBoom || two != nil {
 				t.Error(one, two)
@@ -247,6 +254,21 @@ func TestInterruptedUpload(t *testing.T) {
 			})
 		}
 	}
+	bubble(t, "sent a second time", func(t *testing.T) {
+		again := newFake(nil)
+		again.read = func([]byte) (int, error) { <-again.closed; return 0, errBoom }
+		r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
+			req.Body.Close()
+			b, _ := req.GetBody()
+			_, err := b.Read(nil)
+			return nil, err
+		}))
+		r.total = time.Second
+		req := request(t.Context(), text("abc"))
+		req.GetBody = func() (io.ReadCloser, error) { return again, nil }
+		r.RoundTrip(req)
+		r.ended(Outcome{Fault: errBound, By: Bound, Idle: 1})
+	})
 	both(t, "over a transport", testserver.HangUnread(), func(t *testing.T, s *system) {
 		b := newFake(nil)
 		b.read = func([]byte) (int, error) { <-b.closed; return 0, errBoom }
