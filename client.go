@@ -116,8 +116,11 @@ func (c *Client) HTTPClient() *http.Client { return &http.Client{Transport: c} }
 // WithBase would. Of the base's connections c knows nothing: Config's settings
 // for them have no effect, and CloseIdleConnections of the result reaches it.
 func (c *Client) Wrap(base http.RoundTripper) (http.RoundTripper, error) {
-	if base == nil {
+	switch {
+	case base == nil:
 		return nil, errors.New("resilient: Wrap: nil; give it a transport")
+	case c.closing.Load():
+		return nil, &ClosedError{System: c.name}
 	}
 	if err := cmp.Or(checkBase("Wrap", base), use(c, base)); err != nil {
 		return nil, err
@@ -203,12 +206,12 @@ func (c *Client) Close() error {
 // finish is called when c is closed and nothing is under way any more.
 func (c *Client) finish() {
 	c.drain.Do(func() {
+		defer close(c.drained) // also if a base of the user's panics
+		release(c)
+		c.reg.remove(c)
 		c.CloseIdleConnections()
 		if c.cfg.Protocol == config.HTTP2 { // which may not have seen yet that its last stream has ended
 			time.AfterFunc(time.Second, (&http.Client{Transport: c.base}).CloseIdleConnections)
 		}
-		c.reg.remove(c)
-		release(c)
-		close(c.drained)
 	})
 }

@@ -126,6 +126,10 @@ func (c *proxyConn) Write(p []byte) (int, error) {
 
 func (c *proxyConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if c.talk.Load() == talkProxy && bytes.Contains(p[:n], []byte("\r\n\r\n")) {
+		c.talk.Store(talkOn) // the answer is complete, whoever asked: CONNECT may be a request of the caller's
+		_ = c.Conn.SetDeadline(time.Time{})
+	}
 	return n, c.dialing(err)
 }
 

@@ -87,7 +87,9 @@ type BreakerState struct {
 // State returns the state as of now: a Breaker whose OpenFor has passed is half-open.
 func (b *Breaker) State() BreakerState {
 	s := BreakerState{State: stateName(b.cb.State())}
-	b.transitions.deliver()
+	if b.transitions.pending.Load() {
+		go b.transitions.deliver() // a hook must not hold up who looks, for metrics, say
+	}
 	if until := b.opened.Load(); until != 0 && s.State == "open" {
 		s.OpenUntil = b.silence.epoch.Add(time.Duration(until))
 	}

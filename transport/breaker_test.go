@@ -280,6 +280,7 @@ func TestPeekChangesNothing(t *testing.T) {
 			t.Error(seen)
 		}
 		j.is("half_open")
+		synctest.Wait() // State does not wait for hooks
 		if fmt.Sprint(seen) != "[open half_open]" {
 			t.Error(seen)
 		}

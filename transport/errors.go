@@ -119,9 +119,9 @@ func NotSent(err error) bool {
 	return errors.Is(err, semaphore.ErrUnavailable)
 }
 
-// maybeSent marks a refusal that comes from below a foreign layer or base: it proves nothing.
-func maybeSent(_ *exchange.Exchange, err error) error {
-	if errors.Is(err, semaphore.ErrUnavailable) {
+// maybeSent marks what would prove something but comes from below a foreign layer or base, which may have tried before.
+func maybeSent(_ *exchange.Exchange, err error, raw bool) error {
+	if raw && (errors.Is(err, semaphore.ErrUnavailable) || NotSent(err)) {
 		return exchange.MaybeSent(err)
 	}
 	return err

@@ -27,6 +27,7 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 
 // answered notes the verdict on the headers. A stream is judged by them alone.
 func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Response) {
+	h.Note = int(Neutral) // if a classifier panics
 	v := b.rules.Load().answer(x, resp)
 	h.Note = int(v)
 	if p, ok := h.Token.(*probe); ok && p.stream {
@@ -34,9 +35,9 @@ func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Re
 	}
 }
 
-// end reports once, even if a classifier panics.
+// end reports once, even if a classifier panics, which is not the system's fault.
 func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
-	v, silent := Failure, b.silence.lasts()
+	v, silent := Neutral, b.silence.lasts()
 	p, isProbe := h.Token.(*probe)
 	defer func() {
 		if isProbe {

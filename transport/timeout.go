@@ -92,38 +92,50 @@ func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcom
 }
 
 // failed turns the timeouts of a dial and of a TLS handshake into TimeoutErrors,
-// and notes what a failed dial proves.
-func (t *Timeouts) failed(x *exchange.Exchange, err error) error {
-	err = maybeSent(x, err)
+// and notes what a failed dial proves, never in an error that others may have.
+func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
+	err = maybeSent(x, err, raw)
+	if t.connect > 0 {
+		if reason := invalid(x.Request, err); reason != "" {
+			return &exchange.InvalidError{Reason: reason}
+		}
+	}
 	own, ok := errors.AsType[*dialError](err)
-	unsent := t.connect > 0 && x.Request.Response == nil && !t.replayable(x.Request)
-	if ok {
-		own.unsent = unsent
-	}
-	if scheme := x.Request.URL.Scheme; t.connect > 0 && scheme != "http" && scheme != "https" {
-		return &exchange.InvalidError{Reason: fmt.Sprintf("scheme %q", scheme)}
-	}
-	if t.http2 && strings.HasPrefix(err.Error(), "http2: invalid ") && strings.Contains(err.Error(), " request header: ") {
-		return &exchange.InvalidError{Reason: err.Error()} // one that only HTTP/2 minds
-	}
 	op, isOp := errors.AsType[*net.OpError](err)
 	n, isNet := errors.AsType[net.Error](err)
-	switch {
-	case !isNet || !n.Timeout():
-		return err
-	case ok:
+	unsent := t.connect > 0 && x.Request.Response == nil && !t.replayable(x.Request) && !errors.Is(err, exchange.ErrMaybeSent)
+	switch timeout := isNet && n.Timeout(); {
+	case ok && timeout:
 		return &TimeoutError{System: t.system, Phase: PhaseConnect, Limit: own.limit, unsent: unsent}
-	case isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
+	case ok && unsent:
+		return &dialError{err: err, unsent: true}
+	case timeout && isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return &TimeoutError{System: t.system, Phase: PhaseConnect}
-	case strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http's error has nothing else to know it by
+	case timeout && strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http's error has nothing else to know it by
 		return &TimeoutError{System: t.system, Phase: PhaseTLS, Limit: t.connect, unsent: unsent}
 	}
 	return err
 }
 
+// invalid returns what our own base finds wrong with a request when it has begun with it.
+func invalid(req *http.Request, err error) string {
+	_, isAddr := errors.AsType[*net.AddrError](err)
+	text := err.Error()
+	switch {
+	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+		return fmt.Sprintf("scheme %q", req.URL.Scheme)
+	case isAddr, strings.HasPrefix(text, "http2: invalid "), strings.HasPrefix(text, "http2: request header list larger"):
+		return text
+	}
+	return ""
+}
+
 // replayable reports whether net/http may have sent req once already when it
 // fails to make a connection for it.
 func (t *Timeouts) replayable(req *http.Request) bool {
+	if req.Method == http.MethodConnect { // the dialler takes it for a word to a proxy
+		return true
+	}
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return false
 	}

@@ -79,7 +79,7 @@ func (r *rules) end(x *exchange.Exchange, how exchange.Outcome, headers Verdict,
 	}
 	_, isInvalid := errors.AsType[*exchange.InvalidError](how.Fault)
 	switch {
-	case !x.Sent:
+	case !x.Sent, how.Panicked && headers == Neutral:
 		return Neutral
 	case how.Panicked, headers == Failure:
 		return Failure

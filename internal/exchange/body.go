@@ -49,9 +49,13 @@ func (x *Exchange) leave(n int, err error) error {
 		x.reading--
 		x.silentSince, x.lastRead = never, x.Elapsed()
 	}
+	closing := x.closing
 	x.mu.Unlock()
 	if !last {
 		return err
+	}
+	if closing != nil {
+		<-closing
 	}
 	return x.end(err)
 }

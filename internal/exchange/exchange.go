@@ -37,6 +37,7 @@ type Exchange struct {
 	upgraded bool
 	closed   bool      // by the caller, before anything interrupted x
 	over     bool      // and outcome does not change any more
+	released bool      // everything has been given back
 	cause    error     // what interrupted x
 	outcome  Outcome   // so far
 	outer    *Exchange // ends with x
@@ -46,6 +47,7 @@ type Exchange struct {
 
 	drained     bool          // the inner body was read to its end and closed, with closeErr
 	closeErr    error         //
+	closing     chan struct{} // closed when an interruption has closed the inner body
 	reading     int           // Reads in the inner body
 	silentSince time.Duration // of the present wait; never if nobody waits
 	lastRead    time.Duration // when the last Read returned
@@ -59,7 +61,7 @@ type Outcome struct {
 	By       By    // who interrupted it
 	Panicked bool  // something below, or it ended its goroutine
 	Upgraded bool  // to another protocol (101)
-	BadBody  bool  // RoundTrip failed, and the caller's own body was to blame
+	BadBody  bool  // it failed, and the caller's own body was to blame
 
 	// Idle is for how long nobody had waited for the system when it was
 	// interrupted: math.MaxInt64 if the body had never been read, 1 if RoundTrip
@@ -115,13 +117,19 @@ func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
 		x.mu.Unlock()
 		return
 	}
-	if !x.closed { // else the inner Close is taking its time
-		x.interrupted(by, cause)
+	if x.closed { // the inner Close is taking its time; its return ends x
+		x.mu.Unlock()
+		x.cancel(ctxErr)
+		return
 	}
+	x.interrupted(by, cause)
 	open, busy, upload := x.open, x.reading > 0, x.upload
+	closing := make(chan struct{})
+	x.closing = closing // a Read that returns waits for that before it ends x
 	x.mu.Unlock()
 
 	x.cancel(ctxErr)
+	defer close(closing)
 	defer func() { _ = recover() }()
 	if !open {
 		if upload != nil {
@@ -196,15 +204,17 @@ func (x *Exchange) end(err error) error {
 	x.over, x.outcome.Panicked, x.outcome.Upgraded = true, panicked, x.upgraded
 	if !x.closed && !eof {
 		x.outcome.Fault = err
-		x.outcome.BadBody = err != nil && !x.open && x.cause == nil && x.badBody != nil
+		missing := !x.open && x.Request.Body == nil && x.Request.ContentLength != 0 // which HTTP/1 minds, and HTTP/2 does not
+		x.outcome.BadBody = err != nil && x.cause == nil && (missing || x.badBody != nil)
 	}
 	outcome, outer := x.outcome, x.outer
+	good := eof || err == nil && !x.closed
 	x.mu.Unlock()
 
 	if x.unhook != nil {
 		x.unhook()
 	}
-	defer x.cancel(context.Canceled) // last, so that nothing it wakes finds x not given back
+	defer x.release(good) // last, so that nothing it wakes finds x not given back
 	if eof {
 		defer x.closeDrained()
 	}
@@ -213,6 +223,17 @@ func (x *Exchange) end(err error) error {
 	}
 	x.giveBack(len(x.layers)-1, outcome, true)
 	return err
+}
+
+// release ends x's context, but for an upload that goes on although the answer is complete: that ends it.
+func (x *Exchange) release(good bool) {
+	x.mu.Lock()
+	x.released = true
+	goesOn := good && x.upload != nil && !x.upload.closed
+	x.mu.Unlock()
+	if !goesOn {
+		x.cancel(context.Canceled)
+	}
 }
 
 // giveBack ends layers i and outwards, those that outlive an upgrade only if

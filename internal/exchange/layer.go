@@ -34,8 +34,9 @@ type Layer struct {
 	// Answered, if not nil, looks at the response before the caller has it.
 	Answered func(x *Exchange, h *Hold, resp *http.Response)
 
-	// Failed, if not nil, returns what the caller should see of an error of the base.
-	Failed func(x *Exchange, err error) error
+	// Failed, if not nil, returns what the caller should see of an error of the
+	// base; raw says that no layer further inside has looked at it.
+	Failed func(x *Exchange, err error, raw bool) error
 
 	// End gives back what Begin took, given how x ended. Inner layers end before
 	// outer ones. A panic in it reaches the caller whose act ended x, if there is one.

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +42,7 @@ func check(req *http.Request) error {
 	}
 	for i, h := range [...]http.Header{req.Header, req.Trailer} {
 		for name, values := range h {
-			if !token(name) || i == 1 && notTrailers[name] || slices.ContainsFunc(values, func(v string) bool { return control(v, true) }) {
+			if !token(name) || i == 1 && notTrailers[http.CanonicalHeaderKey(name)] || slices.ContainsFunc(values, func(v string) bool { return control(v, true) }) {
 				return &InvalidError{fmt.Sprintf("header or trailer %q, in its name or in a value", name)} // which may be a secret
 			}
 		}
@@ -101,22 +102,24 @@ type upload struct {
 	x      *Exchange
 	body   io.ReadCloser
 	n      int64
-	closed bool // by the transport: what it says from then on is no fault; guarded by x.mu
+	length int64 // declared; the request may be the caller's again when this is still read
+	closed bool  // by the transport: what it says from then on is no fault; guarded by x.mu
 }
 
 // watchUpload makes x.sent carry a watched body. x.sent is a copy: the caller's request stays as it is.
 func (x *Exchange) watchUpload() {
-	u := &upload{x: x, body: x.Request.Body}
+	get, length := x.Request.GetBody, x.Request.ContentLength
+	u := &upload{x: x, body: x.Request.Body, length: length}
 	x.mu.Lock()
 	x.upload = u
 	x.mu.Unlock()
 	x.sent.Body = u
-	if x.Request.GetBody == nil {
+	if get == nil {
 		return
 	}
 	x.sent.GetBody = func() (io.ReadCloser, error) {
-		b, err := x.Request.GetBody()
-		u := &upload{x: x, body: b}
+		b, err := get()
+		u := &upload{x: x, body: b, length: length}
 		u.taken(false, err)
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -130,9 +133,9 @@ func (u *upload) Read(p []byte) (n int, err error) {
 	u.taken(true, nil)
 	n, err = u.body.Read(p[:min(len(p), piece)])
 	u.n += int64(n)
-	fault, length := err, u.x.Request.ContentLength
+	fault := err
 	switch {
-	case length > 0 && (u.n > length || err == io.EOF && u.n < length):
+	case u.length > 0 && (u.n > u.length || err == io.EOF && u.n < u.length):
 		fault = errBodyLength
 	case err == io.EOF:
 		fault = nil
@@ -144,11 +147,14 @@ func (u *upload) Read(p []byte) (n int, err error) {
 // Close closes the body once: an interruption may be quicker than the transport.
 func (u *upload) Close() error {
 	u.x.mu.Lock()
-	closed := u.closed
+	closed, released := u.closed, u.x.released
 	u.closed = true
 	u.x.mu.Unlock()
 	if closed || u.body == nil {
 		return nil
+	}
+	if released {
+		defer u.x.cancel(context.Canceled)
 	}
 	return u.body.Close()
 }

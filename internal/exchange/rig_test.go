@@ -99,7 +99,7 @@ func (r *rig) layer(name string) *Layer {
 		Begin:    func(x *Exchange, h *Hold) error { return r.onBegin(name, x, h) },
 		End:      func(x *Exchange, h *Hold, how Outcome) { r.onEnd(name, x, h, how) },
 		Answered: func(x *Exchange, h *Hold, resp *http.Response) { r.onAnswered(name, x, h, resp) },
-		Failed:   func(x *Exchange, err error) error { return r.onFailed(name, x, err) },
+		Failed:   func(x *Exchange, err error, _ bool) error { return r.onFailed(name, x, err) },
 	}
 	switch strings.TrimRight(name, "0123456789") {
 	case "watch":

@@ -80,8 +80,6 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 	}
 	if upload {
 		x.watchUpload()
-	} else if req.Body == nil && req.ContentLength != 0 {
-		x.badBody = errBodyLength // HTTP/1 minds, HTTP/2 does not
 	}
 	x.Sent = true
 	resp, err := x.await(c.base, req)
@@ -109,9 +107,10 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 	case resp != nil && resp.Body != nil:
 		resp.Body.Close()
 	}
+	raw := true
 	for _, l := range slices.Backward(x.layers) {
 		if l.Failed != nil {
-			err = l.Failed(x, err)
+			err, raw = l.Failed(x, err, raw), false
 		}
 	}
 	return nil, x.end(err)

@@ -101,7 +101,7 @@ func TestBodyInTransport(t *testing.T) {
 		}},
 		"fails after the answer, which breaks off": {body: fails, base: func(req *http.Request) (*http.Response, error) {
 			return reply(req, 200, newFake(func([]byte) (int, error) { return req.Body.Read(nil) })), nil
-		}, want: Outcome{Fault: errBoom}},
+		}, want: Outcome{Fault: errBoom, BadBody: true}},
 		"cannot be had again": {body: five, copy: func() (io.ReadCloser, error) { return nil, errBoom },
 			base: func(req *http.Request) (*http.Response, error) {
 				req.Body.Close()
