@@ -117,7 +117,7 @@ func TestMaxConnsPerHost(t *testing.T) {
 		time.Sleep(sec)
 		s := r.server.Stats()
 		r.Logf("at most %d connections, %d requests at once, %d in all", s.MaxOpenConns, s.MaxConcurrent, s.Requests)
-		if !r.own.Protocols.HTTP2() && s.MaxOpenConns > 5 {
+		if !r.own.Protocols.HTTP2() && s.MaxOpenConns > 7 { // 5, and those whose close the server has yet to notice
 			r.Errorf("%d connections", s.MaxOpenConns)
 		}
 	})

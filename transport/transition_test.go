@@ -89,6 +89,7 @@ func TestHookGoexits(t *testing.T) {
 		swallow(func() { _ = j.State() })
 		swallow(func() { _ = j.do("s") })
 		j.is("closed")
+		synctest.Wait() // State does not wait for hooks
 		if want := "[open half_open closed]"; fmt.Sprint(got) != want {
 			t.Errorf("got %v", got)
 		}
@@ -127,13 +128,17 @@ func TestTransitionsUnderLoad(t *testing.T) {
 		MinRequests: 1, ConsecutiveFailures: 1, HalfOpenProbes: 2, OpenFor: 20 * time.Microsecond,
 	}}))
 	var inside atomic.Int32
+	var mu sync.Mutex // guards seen
 	var seen []transport.Transition
 	b.OnTransition(func(tr transport.Transition) {
 		if inside.Add(1) != 1 {
 			t.Error("two at a time")
 		}
+		mu.Lock()
 		seen = append(seen, tr)
-		if len(seen)%7 == 0 {
+		n := len(seen)
+		mu.Unlock()
+		if n%7 == 0 {
 			defer inside.Add(-1)
 			panic("boom")
 		}
@@ -159,6 +164,16 @@ func TestTransitionsUnderLoad(t *testing.T) {
 	}
 	all.Wait()
 	last := b.State().State
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // State does not wait for hooks
+		mu.Lock()
+		told := len(seen) > 0 && seen[len(seen)-1].To == last
+		mu.Unlock()
+		if told || time.Now().After(deadline) {
+			break
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(seen) < 10 {
 		t.Fatalf("only %d transitions", len(seen))
 	}

@@ -2,12 +2,16 @@ package exchange_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	. "github.com/resilient-go/resilient/internal/exchange"
+	"github.com/resilient-go/resilient/internal/testserver"
 )
 
 // The exchange's context ends with the caller's, and says the same.
@@ -172,5 +176,76 @@ func TestAfterFuncTooLate(t *testing.T) {
 		if ran != 2 {
 			t.Errorf("ran %d times", ran)
 		}
+	})
+}
+
+// http.Client.Timeout, and the deprecated Request.Cancel that it sets too, are the caller's.
+func TestClientTimeout(t *testing.T) {
+	for phase, h := range map[string]http.Handler{"RoundTrip": testserver.HangBeforeHeaders(), "Read": testserver.StallInBody(3)} {
+		both(t, "Client.Timeout/"+phase, h, func(t *testing.T, s *system) {
+			r := newRig(t, s.base)
+			client := &http.Client{Transport: r, Timeout: 3 * time.Second}
+			resp, err := client.Do(s.request(t.Context()))
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			if !isTimeout(err) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			r.ended(Outcome{Fault: errAny, By: Caller}) // its context and its Request.Cancel end at the same time
+			if at := r.last().at[0]; at != 3*time.Second {
+				t.Error(at)
+			}
+		})
+		both(t, "Request.Cancel/"+phase, h, func(t *testing.T, s *system) {
+			cancel := make(chan struct{})
+			r := newRig(t, s.base)
+			time.AfterFunc(3*time.Second, func() { close(cancel) })
+			req := s.request(t.Context())
+			req.Cancel = cancel
+			resp, err := r.RoundTrip(req)
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+			}
+			if err == nil || fmt.Sprint(err) == "EOF" {
+				t.Error(err)
+			}
+			r.ended(Outcome{Fault: err, By: Caller})
+		})
+	}
+	bubble(t, "after Context and Request.Cancel", func(t *testing.T) { // the context says more
+		ctx, stop := context.WithCancelCause(t.Context())
+		cancel := make(chan struct{})
+		r := newRig(t, trip(func(*http.Request) (*http.Response, error) {
+			close(cancel)
+			stop(errCause)
+			return nil, errBoom
+		}))
+		req := request(late(ctx, time.Second))
+		req.Cancel = cancel
+		r.RoundTrip(req)
+		r.ended(Outcome{Fault: errCause, By: Caller})
+		time.Sleep(time.Second)
+	})
+	bubble(t, "closed with Request.Cancel", func(t *testing.T) {
+		cancel := make(chan struct{})
+		r := newRig(t, answer(text("")))
+		req := request(t.Context())
+		req.Cancel = cancel
+		resp, _ := r.RoundTrip(req)
+		close(cancel)
+		resp.Body.Close()
+		r.ended(Outcome{})
+	})
+	bubble(t, "refused with Request.Cancel", func(t *testing.T) {
+		cancel := make(chan struct{})
+		close(cancel)
+		r := newRig(t, answer(text("")))
+		r.begin = func(layer string, _ *Exchange) error { return map[string]error{"slot": errBoom}[layer] }
+		req := request(t.Context())
+		req.Cancel = cancel
+		r.RoundTrip(req)
+		r.ended(Outcome{Fault: errBoom})
 	})
 }

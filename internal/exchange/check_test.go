@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,9 +154,9 @@ func TestCheck(t *testing.T) {
 				s := serve(t, p, nil)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				dial, dials := s.base.DialContext, 0
+				dial, dials := s.base.DialContext, atomic.Int32{}
 				s.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-					if dials++; dials > 5 {
+					if dials.Add(1) > 5 {
 						return nil, errBoom
 					}
 					return dial(ctx, network, addr)

@@ -128,9 +128,16 @@ func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
 	x.closing = closing // a Read that returns waits for that before it ends x
 	x.mu.Unlock()
 
-	x.cancel(ctxErr)
 	defer close(closing)
 	defer func() { _ = recover() }()
+	var inner *Exchange
+	if open {
+		inner = x.within()
+	}
+	if inner != nil {
+		inner.Interrupt(by, cause, ctxErr) // before its caller's context ends; a Close would look like the caller's
+	}
+	x.cancel(ctxErr)
 	if !open {
 		if upload != nil {
 			upload.Close() // net/http waits for a Read of it to return
@@ -140,9 +147,7 @@ func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
 	if !busy {
 		defer x.end(nil)
 	}
-	if inner := x.within(); inner != nil {
-		inner.Interrupt(by, cause, ctxErr) // a Close would look like the caller's
-	} else {
+	if inner == nil {
 		x.inner.Close()
 	}
 }

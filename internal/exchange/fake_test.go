@@ -113,12 +113,16 @@ func goexits(f func()) bool {
 	return !returned
 }
 
-// A lateContext tells of its end at once, but its AfterFuncs only later.
+// A lateContext tells of its end at once, but its Done and what hangs on it only later.
 type lateContext struct {
 	context.Context
-	late time.Duration
+	done chan struct{}
 }
 
-func (c lateContext) AfterFunc(f func()) func() bool {
-	return context.AfterFunc(c.Context, func() { time.Sleep(c.late); f() })
+func late(ctx context.Context, by time.Duration) lateContext {
+	done := make(chan struct{})
+	context.AfterFunc(ctx, func() { time.AfterFunc(by, func() { close(done) }) })
+	return lateContext{ctx, done}
 }
+
+func (c lateContext) Done() <-chan struct{} { return c.done }

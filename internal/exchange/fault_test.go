@@ -235,7 +235,7 @@ func TestPanicAfterInterruption(t *testing.T) {
 			cancel()
 			panic(errBoom)
 		}), "watch", "permit")
-		panics(func() { r.RoundTrip(request(lateContext{ctx, 1})) })
+		panics(func() { r.RoundTrip(request(late(ctx, 1))) })
 		r.ended(Outcome{Fault: errAny, Panicked: true})
 		if errors.Is(r.last().how[0].Fault, context.Canceled) {
 			t.Error("the caller is blamed")

@@ -2,7 +2,6 @@ package exchange_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	. "github.com/resilient-go/resilient/internal/exchange"
-	"github.com/resilient-go/resilient/internal/testserver"
 )
 
 // A base that ignores its context is told when it returns, and nothing is given back before.
@@ -164,15 +162,42 @@ func TestClosedThenInterrupted(t *testing.T) {
 	}
 }
 
+// An interruption is not quicker than a Close that is under way, and a Read not quicker than an interruption's Close.
+func TestSlowClose(t *testing.T) {
+	for _, who := range interrupters {
+		for _, reading := range []bool{false, true} {
+			bubble(t, fmt.Sprint(who.name, ", reading ", reading), func(t *testing.T) {
+				b := stuck(t.Context(), 0)
+				b.close = func() error { time.Sleep(6 * time.Second); return nil }
+				r := newRig(t, answer(b))
+				ctx, cancel := who.arm(t.Context(), r)
+				defer cancel()
+				resp, _ := r.RoundTrip(request(ctx))
+				want, at := Outcome{}, 6*time.Second
+				if reading {
+					want, at = Outcome{Fault: who.is[0], By: who.by}, 9*time.Second
+					resp.Body.Read(make([]byte, 1))
+				} else {
+					resp.Body.Close()
+				}
+				r.ended(want)
+				if got := r.last().at[0]; got != at || b.count() != 1 {
+					t.Errorf("ended after %v, closed %d times", got, b.count())
+				}
+			})
+		}
+	}
+}
+
 // Cancelled, then closed, one after the other: it is no chance who came first.
 func TestCancelThenClose(t *testing.T) {
-	for _, late := range []time.Duration{-1, 1} { // -1: the watch and Close race
-		bubble(t, late.String(), func(t *testing.T) {
+	for _, by := range []time.Duration{-1, 1} { // -1: the watch and Close race
+		bubble(t, by.String(), func(t *testing.T) {
 			for range 50 {
 				caller, cancel := context.WithCancel(t.Context())
 				ctx := caller
-				if late > 0 {
-					ctx = lateContext{caller, late}
+				if by > 0 {
+					ctx = late(caller, by)
 				}
 				b := stuck(ctx, 1)
 				r := newRig(t, answer(b))
@@ -212,7 +237,7 @@ func TestCloseFindsCallerGone(t *testing.T) {
 			b.close = func() error { lock <- struct{}{}; <-lock; return nil }
 			return reply(req, http.StatusOK, b), nil
 		}))
-		resp, _ := r.RoundTrip(request(lateContext{ctx, time.Second}))
+		resp, _ := r.RoundTrip(request(late(ctx, time.Second)))
 		var wg sync.WaitGroup
 		wg.Go(func() { resp.Body.Read(make([]byte, 1)) })
 		time.Sleep(time.Second)
@@ -241,7 +266,7 @@ func TestErrorAfterCallerGone(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			r := newRig(t, c.base(cancel))
-			resp, err := r.RoundTrip(request(lateContext{ctx, time.Second}))
+			resp, err := r.RoundTrip(request(late(ctx, time.Second)))
 			if err == nil {
 				_, err = resp.Body.Read(nil)
 			}
@@ -255,82 +280,11 @@ func TestErrorAfterCallerGone(t *testing.T) {
 	bubble(t, "but not of EOF", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := newRig(t, answer(newFake(func([]byte) (int, error) { cancel(); return 0, io.EOF })))
-		resp, _ := r.RoundTrip(request(lateContext{ctx, time.Second}))
+		resp, _ := r.RoundTrip(request(late(ctx, time.Second)))
 		if _, err := resp.Body.Read(nil); err != io.EOF {
 			t.Error(err)
 		}
 		r.ended(Outcome{})
 		time.Sleep(time.Second)
-	})
-}
-
-// http.Client.Timeout, and the deprecated Request.Cancel that it sets too, are the caller's.
-func TestClientTimeout(t *testing.T) {
-	for phase, h := range map[string]http.Handler{"RoundTrip": testserver.HangBeforeHeaders(), "Read": testserver.StallInBody(3)} {
-		both(t, "Client.Timeout/"+phase, h, func(t *testing.T, s *system) {
-			r := newRig(t, s.base)
-			client := &http.Client{Transport: r, Timeout: 3 * time.Second}
-			resp, err := client.Do(s.request(t.Context()))
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-				resp.Body.Close()
-			}
-			if !isTimeout(err) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Error(err)
-			}
-			r.ended(Outcome{Fault: errAny, By: Caller}) // its context and its Request.Cancel end at the same time
-			if at := r.last().at[0]; at != 3*time.Second {
-				t.Error(at)
-			}
-		})
-		both(t, "Request.Cancel/"+phase, h, func(t *testing.T, s *system) {
-			cancel := make(chan struct{})
-			r := newRig(t, s.base)
-			time.AfterFunc(3*time.Second, func() { close(cancel) })
-			req := s.request(t.Context())
-			req.Cancel = cancel
-			resp, err := r.RoundTrip(req)
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-			}
-			if err == nil || fmt.Sprint(err) == "EOF" {
-				t.Error(err)
-			}
-			r.ended(Outcome{Fault: err, By: Caller})
-		})
-	}
-	bubble(t, "after Context and Request.Cancel", func(t *testing.T) { // the context says more
-		ctx, stop := context.WithCancelCause(t.Context())
-		cancel := make(chan struct{})
-		r := newRig(t, trip(func(*http.Request) (*http.Response, error) {
-			close(cancel)
-			stop(errCause)
-			return nil, errBoom
-		}))
-		req := request(lateContext{ctx, time.Second})
-		req.Cancel = cancel
-		r.RoundTrip(req)
-		r.ended(Outcome{Fault: errCause, By: Caller})
-		time.Sleep(time.Second)
-	})
-	bubble(t, "closed with Request.Cancel", func(t *testing.T) {
-		cancel := make(chan struct{})
-		r := newRig(t, answer(text("")))
-		req := request(t.Context())
-		req.Cancel = cancel
-		resp, _ := r.RoundTrip(req)
-		close(cancel)
-		resp.Body.Close()
-		r.ended(Outcome{})
-	})
-	bubble(t, "refused with Request.Cancel", func(t *testing.T) {
-		cancel := make(chan struct{})
-		close(cancel)
-		r := newRig(t, answer(text("")))
-		r.begin = func(layer string, _ *Exchange) error { return map[string]error{"slot": errBoom}[layer] }
-		req := request(t.Context())
-		req.Cancel = cancel
-		r.RoundTrip(req)
-		r.ended(Outcome{Fault: errBoom})
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 // The outer of two exchanges is interrupted, and it is no chance what the inner one says of that.
 func TestOpenInterruptedFromOutside(t *testing.T) {
-	t.Skip("open: Interrupt cancels the outer's context, which is the inner's caller, before it tells the inner: exchange.go")
+
 	seen := map[By]int{}
 	for range 500 {
 		bubble(t, "", func(t *testing.T) {

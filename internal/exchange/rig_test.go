@@ -99,7 +99,7 @@ func (r *rig) layer(name string) *Layer {
 		Begin:    func(x *Exchange, h *Hold) error { return r.onBegin(name, x, h) },
 		End:      func(x *Exchange, h *Hold, how Outcome) { r.onEnd(name, x, h, how) },
 		Answered: func(x *Exchange, h *Hold, resp *http.Response) { r.onAnswered(name, x, h, resp) },
-		Failed:   func(x *Exchange, err error, _ bool) error { return r.onFailed(name, x, err) },
+		Failed:   func(x *Exchange, err error, raw bool) error { return r.onFailed(name, x, err, raw) },
 	}
 	switch strings.TrimRight(name, "0123456789") {
 	case "watch":
@@ -153,9 +153,12 @@ func (r *rig) onAnswered(name string, x *Exchange, h *Hold, resp *http.Response)
 	}
 }
 
-func (r *rig) onFailed(name string, x *Exchange, err error) error {
+func (r *rig) onFailed(name string, x *Exchange, err error, raw bool) error {
 	r.mu.Lock()
 	of := r.of[x]
+	if raw != (len(of.failed) == 0) {
+		r.Errorf("%s fails after %v, raw: %v", name, of.failed, raw)
+	}
 	of.failed = append(of.failed, name)
 	r.mu.Unlock()
 	if r.failed != nil {
