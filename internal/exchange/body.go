@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,7 +63,11 @@ func (x *Exchange) leave(n int, err error) error {
 
 // closeDrained closes an inner body that has been read to its end, before x's
 // context is cancelled, so that its Close does not take that for an error.
+// An upload that goes on keeps both: HTTP/2 would break it off.
 func (x *Exchange) closeDrained() {
+	if x.uploading() {
+		return
+	}
 	err := x.inner.Close()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,6 +88,7 @@ func (b *body) Close() error {
 	if drained {
 		return err
 	}
+	defer x.cancel(context.Canceled) // also of an upload that went on when the answer was complete
 	defer x.end(nil)
 	return x.inner.Close()
 }

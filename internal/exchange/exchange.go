@@ -112,43 +112,52 @@ func (x *Exchange) silence(since time.Duration) {
 // its Owner. A panic of the inner body or of an End is dropped here: this may be
 // a goroutine of nobody's, and it would end the process.
 func (x *Exchange) Interrupt(by By, cause, ctxErr error) {
+	if carryOut := x.mark(by, cause, ctxErr); carryOut != nil {
+		carryOut()
+	}
+}
+
+// mark notes an interruption, also in the exchange within x, before anybody can
+// see a context end, and returns what is then to be done, or nil.
+func (x *Exchange) mark(by By, cause, ctxErr error) (carryOut func()) {
 	x.mu.Lock()
 	if x.over || x.cause != nil || x.upgraded && by != Owner {
 		x.mu.Unlock()
-		return
+		return nil
 	}
 	if x.closed { // the inner Close is taking its time; its return ends x
 		x.mu.Unlock()
-		x.cancel(ctxErr)
-		return
+		return func() { x.cancel(ctxErr) }
 	}
 	x.interrupted(by, cause)
 	open, busy, upload := x.open, x.reading > 0, x.upload
 	closing := make(chan struct{})
 	x.closing = closing // a Read that returns waits for that before it ends x
-	x.mu.Unlock()
+	x.mu.Unlock()       // the inner one's lock may be held by one who asks for x's context
 
-	defer close(closing)
-	defer func() { _ = recover() }()
 	var inner *Exchange
+	var within func()
 	if open {
-		inner = x.within()
-	}
-	if inner != nil {
-		inner.Interrupt(by, cause, ctxErr) // before its caller's context ends; a Close would look like the caller's
-	}
-	x.cancel(ctxErr)
-	if !open {
-		if upload != nil {
-			upload.Close() // net/http waits for a Read of it to return
+		if inner = x.innerExchange(); inner != nil {
+			within = inner.mark(by, cause, ctxErr)
 		}
-		return
 	}
-	if !busy {
-		defer x.end(nil)
-	}
-	if inner == nil {
-		x.inner.Close()
+	return func() {
+		defer close(closing)
+		defer func() { _ = recover() }()
+		x.cancel(ctxErr)
+		switch {
+		case !open && upload != nil:
+			upload.Close() // net/http waits for a Read of it to return
+		case open && !busy:
+			defer x.end(nil)
+		}
+		switch {
+		case within != nil:
+			within() // a Close would look like the caller's
+		case open && inner == nil:
+			x.inner.Close()
+		}
 	}
 }
 
@@ -234,11 +243,17 @@ func (x *Exchange) end(err error) error {
 func (x *Exchange) release(good bool) {
 	x.mu.Lock()
 	x.released = true
-	goesOn := good && x.upload != nil && !x.upload.closed
 	x.mu.Unlock()
-	if !goesOn {
+	if !good || !x.uploading() {
 		x.cancel(context.Canceled)
 	}
+}
+
+// uploading reports whether the transport has yet to close the caller's body, as far as that is watched.
+func (x *Exchange) uploading() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.upload != nil && !x.upload.closed
 }
 
 // giveBack ends layers i and outwards, those that outlive an upgrade only if
@@ -254,9 +269,9 @@ func (x *Exchange) giveBack(i int, o Outcome, streams bool) {
 	}
 }
 
-// within returns the exchange that x's inner body is, if it is one. There is a
+// innerExchange returns the exchange that x's inner body is, if it is one. There is a
 // foreign layer between them, but it left the body alone.
-func (x *Exchange) within() *Exchange {
+func (x *Exchange) innerExchange() *Exchange {
 	switch b := x.inner.(type) {
 	case *body:
 		return (*Exchange)(b)

@@ -167,7 +167,7 @@ func TestNoReturn(t *testing.T) {
 			}, ends: 4, closes: 1},
 			"End in Read": {in: func(r *rig, _ *fake) {
 				r.end = func(l string, _ *Exchange, _ Outcome) { at("slot")(l) }
-			}, ends: 4, closes: 1},
+			}, ends: 4},
 			"End in Close": {in: func(r *rig, _ *fake) {
 				r.end = func(l string, _ *Exchange, _ Outcome) { at("bound")(l) }
 			}, act: func(r *rig, req *http.Request) {

@@ -297,3 +297,21 @@ func TestFirstInterruptionCounts(t *testing.T) {
 		}
 	})
 }
+
+// The outer of two exchanges is interrupted, and it is no chance what the inner one says of that.
+func TestInterruptedFromOutside(t *testing.T) {
+	seen := map[By]int{}
+	for range 200 {
+		bubble(t, "", func(t *testing.T) {
+			inner := newRig(t, answer(text("")))
+			outer := newRig(t, trip(inner.RoundTrip))
+			outer.RoundTrip(request(t.Context()))
+			outer.interrupt(Bound)
+			synctest.Wait()
+			seen[inner.last().how[0].By]++
+		})
+	}
+	if len(seen) != 1 {
+		t.Errorf("interrupted by %v", seen)
+	}
+}

@@ -80,16 +80,15 @@ func (l *Layer) Wrap(next http.RoundTripper) http.RoundTripper {
 		c.layers, c.base = append(c.layers, inner.layers...), inner.base
 	}
 	for _, l := range c.layers {
-		c.interrupts = c.interrupts || l.Interrupts
 		c.uploads = c.uploads || l.Uploads
 	}
 	return c
 }
 
 type chain struct {
-	layers              []*Layer // outermost first
-	base                http.RoundTripper
-	interrupts, uploads bool // some layer has that
+	layers  []*Layer // outermost first
+	base    http.RoundTripper
+	uploads bool // some layer has that
 }
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the base.

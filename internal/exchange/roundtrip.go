@@ -151,7 +151,7 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 		x.inner.Close()
 		return nil, x.end(nil)
 	}
-	if inner := x.within(); inner != nil {
+	if inner := x.innerExchange(); inner != nil {
 		inner.adopt(x)
 	}
 	return resp, nil
