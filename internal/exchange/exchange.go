@@ -148,14 +148,21 @@ func (x *Exchange) end(err error) error {
 	return err
 }
 
-// release ends x's context, but for an upload that goes on although the answer is complete: that ends it.
+// release ends x's context, but for an upload that goes on although the answer
+// is complete: that ends it, or the caller does.
 func (x *Exchange) release(good bool) {
 	x.mu.Lock()
 	x.released = true
 	x.mu.Unlock()
+	if x.done == nil {
+		return
+	}
 	if !good || !x.uploading() {
 		x.cancel(context.Canceled)
+		return
 	}
+	stop := context.AfterFunc(x.caller, func() { x.cancel(x.caller.Err()) })
+	context.AfterFunc(x.Context(), func() { stop() })
 }
 
 // uploading reports whether the transport has yet to close the caller's body, as far as that is watched.

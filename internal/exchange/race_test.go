@@ -171,7 +171,9 @@ func (a *arena) judge(names string) {
 	for _, err := range a.told {
 		switch {
 		case err == errBound, err == errOwner, err == context.Canceled:
-			if how.Fault != err && !closed {
+			// Of two Reads at once, which a body need not bear, one may hear of the inner exchange's
+			// interruption while the other's panic is the end of the outer one.
+			if how.Fault != err && !closed && !(how.Panicked && a.inner != nil) {
 				a.Errorf("%s: a Read said %v of %+v", names, err, how)
 			}
 		case err == errAny:
