@@ -21,22 +21,27 @@ var (
 )
 
 // An OpenError refuses a request while the breaker is open, or half-open with
-// all its probes taken. No byte of the request was sent. It matches
+// all its probes taken, or forced open. No byte of the request was sent. It matches
 // ErrCircuitOpen and [semaphore.ErrUnavailable].
 type OpenError struct {
 	System     string
-	RetryAfter time.Duration // until the first probe is let through; 0 = unknown
+	RetryAfter time.Duration // until the first probe is let through, or the forced state ends; 0 = unknown
 	Probing    bool          // half-open, and all probes are taken
+	Forced     bool          // open by hand
 }
 
 func (e *OpenError) Error() string {
+	open := "open"
 	switch {
 	case e.Probing:
-		return "transport: " + e.System + ": circuit half open, and all its probes are taken"
-	case e.RetryAfter == 0:
-		return "transport: " + e.System + ": circuit open"
+		open = "half open, and all its probes are taken"
+	case e.Forced:
+		open = "forced open"
 	}
-	return fmt.Sprintf("transport: %s: circuit open for another %v", e.System, e.RetryAfter.Round(time.Millisecond))
+	if e.RetryAfter > 0 {
+		open += fmt.Sprintf(" for another %v", e.RetryAfter.Round(time.Millisecond))
+	}
+	return "transport: " + e.System + ": circuit " + open
 }
 
 // Is matches ErrCircuitOpen and semaphore.ErrUnavailable.

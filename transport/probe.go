@@ -8,16 +8,28 @@ import (
 	"github.com/resilient-go/resilient/internal/exchange"
 )
 
-// begin asks gobreaker, which gives the func to report to.
+// begin asks gobreaker, which gives the func to report to. An exchange that uses
+// the permit of an execution reports to that, which has asked.
 func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
-	done, err := b.cb.Allow()
-	b.transitions.deliver()
-	if err != nil {
-		return b.refusal()
+	own := b.rules.Load().total
+	total := pick(own, boundsOf(x).Total)
+	stream := total < 0 || total > own
+	if x.Borrowed && !stream {
+		h.Token = x.Scope
+		return nil
+	}
+	var done func(error)
+	if x.Borrowed {
+		scope := x.Scope
+		done = func(err error) { scope.Judge(int(verdictOf(err))) }
+	} else {
+		var err error
+		if done, err = b.allow(); err != nil {
+			return err
+		}
 	}
 	h.Token = done
-	own := b.rules.Load().total
-	if total := pick(own, boundsOf(x).Total); total < 0 || total > own {
+	if stream {
 		h.Token = b.newProbe(done, true, own)
 	} else if b.probing.Load() {
 		h.Token = b.newProbe(done, false, 2*own)
@@ -38,18 +50,26 @@ func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Re
 // end reports once, even if a classifier panics, which is not the system's fault.
 func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
 	v, silent := Neutral, b.silence.lasts()
-	p, isProbe := h.Token.(*probe)
 	defer func() {
-		if isProbe {
-			p.report(b, v)
-		} else {
-			b.report(h.Token.(func(error)), v)
+		switch t := h.Token.(type) {
+		case *exchange.Scope:
+			t.Judge(int(v))
+		case *probe:
+			t.report(b, v)
+		case func(error):
+			b.report(t, v)
 		}
 	}()
-	if isProbe && p.stream {
+	if p, ok := h.Token.(*probe); ok && p.stream {
 		silent = 0 // it did not count as waiting
 	}
 	v = b.rules.Load().end(x, how, Verdict(h.Note), silent)
+}
+
+// report tells gobreaker a verdict.
+func (b *Breaker) report(done func(error), v Verdict) {
+	done(errorOf(v))
+	b.transitions.deliver()
 }
 
 // A probe reports for an exchange that could keep a half-open breaker from
@@ -70,6 +90,8 @@ func (b *Breaker) newProbe(done func(error), stream bool, patience time.Duration
 }
 
 func (p *probe) report(b *Breaker, v Verdict) {
-	p.timer.Stop()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
 	p.once.Do(func() { b.report(p.done, v) })
 }

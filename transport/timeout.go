@@ -30,29 +30,50 @@ import (
 // net/http's contract allows, also while that is being read: net/http would wait
 // for the Read to return.
 type Timeouts struct {
-	system  string
-	connect time.Duration // of the own base; 0 over a foreign one
-	http2   bool
-	bounds  atomic.Pointer[Bounds]
-	idle    sync.Pool // of *alarm
-	layer   exchange.Layer
+	system string
+	own    bool        // the base is ours; of the connecting of a foreign one nothing is known
+	http2  atomic.Bool // the base speaks it, or did once
+	bounds atomic.Pointer[bounds]
+	idle   sync.Pool // of *alarm
+	layer  exchange.Layer
+}
+
+type bounds struct {
+	Bounds
+	connect time.Duration
 }
 
 // Timeout returns a layer that bounds exchanges by b, over any base.
 func Timeout(system string, b Bounds) Layer {
-	return newTimeouts(system, b).Wrap
+	t := newTimeouts(system, false)
+	t.bounds.Store(&bounds{Bounds: b})
+	return t.Wrap
 }
 
 // NewTimeouts returns the bounds of cfg, to be used over the [Base] of cfg.
 func NewTimeouts(system string, cfg config.Config) *Timeouts {
-	t := newTimeouts(system, Bounds{Total: cfg.TotalTimeout, Read: cfg.ReadTimeout})
-	t.connect, t.http2 = cfg.ConnectTimeout, cfg.Protocol == config.HTTP2
+	t := newTimeouts(system, true)
+	t.Reconfigure(cfg)
 	return t
 }
 
-func newTimeouts(system string, b Bounds) *Timeouts {
-	t := &Timeouts{system: system}
-	t.bounds.Store(&b)
+// NewForeignTimeouts returns the bounds of cfg, to be used over any other base, of whose connecting they know nothing.
+func NewForeignTimeouts(system string, cfg config.Config) *Timeouts {
+	t := newTimeouts(system, false)
+	t.Reconfigure(cfg)
+	return t
+}
+
+// Reconfigure makes cfg, which must be complete, the bounds of exchanges that begin from now on.
+func (t *Timeouts) Reconfigure(cfg config.Config) {
+	if cfg.Protocol == config.HTTP2 {
+		t.http2.Store(true) // for good: what NotSent says errs on the safe side
+	}
+	t.bounds.Store(&bounds{Bounds{Total: cfg.TotalTimeout, Read: cfg.ReadTimeout}, cfg.ConnectTimeout})
+}
+
+func newTimeouts(system string, own bool) *Timeouts {
+	t := &Timeouts{system: system, own: own}
 	t.layer = exchange.Layer{Begin: t.begin, Failed: t.failed, End: t.end, Interrupts: true, Uploads: true}
 	return t
 }
@@ -65,7 +86,7 @@ func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	total, read := pick(own.Total, asked.Total), pick(own.Read, asked.Read)
 	phase := PhaseTotal
 	if total > 0 {
-		if deadline, ok := x.Caller().Deadline(); ok {
+		if deadline, ok := x.CallerDeadline(); ok {
 			left := time.Until(deadline)
 			if left = max(1, left-min(left/10, 100*time.Millisecond)); left < total {
 				total, phase = left, PhaseDeadline
@@ -95,7 +116,7 @@ func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcom
 // and notes what a failed dial proves, never in an error that others may have.
 func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
 	err = maybeSent(x, err, raw)
-	if t.connect > 0 {
+	if t.own {
 		if reason := invalid(x.Request, err); reason != "" {
 			return &exchange.InvalidError{Reason: reason}
 		}
@@ -103,7 +124,11 @@ func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
 	own, ok := errors.AsType[*dialError](err)
 	op, isOp := errors.AsType[*net.OpError](err)
 	n, isNet := errors.AsType[net.Error](err)
-	unsent := t.connect > 0 && x.Request.Response == nil && !t.replayable(x.Request) && !errors.Is(err, exchange.ErrMaybeSent)
+	unsent := t.own && x.Request.Response == nil && !t.replayable(x.Request) && !errors.Is(err, exchange.ErrMaybeSent)
+	limit := time.Duration(0)
+	if t.own {
+		limit = t.bounds.Load().connect
+	}
 	switch timeout := isNet && n.Timeout(); {
 	case ok && timeout:
 		return &TimeoutError{System: t.system, Phase: PhaseConnect, Limit: own.limit, unsent: unsent}
@@ -112,7 +137,7 @@ func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
 	case timeout && isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return &TimeoutError{System: t.system, Phase: PhaseConnect}
 	case timeout && strings.HasSuffix(err.Error(), "TLS handshake timeout"): // net/http's error has nothing else to know it by
-		return &TimeoutError{System: t.system, Phase: PhaseTLS, Limit: t.connect, unsent: unsent}
+		return &TimeoutError{System: t.system, Phase: PhaseTLS, Limit: limit, unsent: unsent}
 	}
 	return err
 }
@@ -145,7 +170,7 @@ func (t *Timeouts) replayable(req *http.Request) bool {
 	}
 	_, key := req.Header["Idempotency-Key"]
 	_, xkey := req.Header["X-Idempotency-Key"]
-	return key || xkey || t.http2 // which repeats what a server says it has not processed
+	return key || xkey || t.http2.Load() // which repeats what a server says it has not processed
 }
 
 // An alarm bounds one exchange at a time. One timer serves both bounds: a

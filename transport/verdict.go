@@ -37,9 +37,14 @@ type rules struct {
 	classify                 Classifier
 }
 
-func newRules(cfg config.Config) (*rules, error) {
+// newRules panics if cfg's statuses are none: it is not complete.
+func newRules(cfg config.Config, classify Classifier) *rules {
 	failures, err := config.ParseStatuses(cfg.Breaker.FailureStatus)
+	if err != nil {
+		panic(err)
+	}
 	r := &rules{
+		classify:    classify,
 		minRequests: cfg.Breaker.MinRequests,
 		consecutive: cfg.Breaker.ConsecutiveFailures,
 		ratio:       cfg.Breaker.FailureRatio,
@@ -51,7 +56,7 @@ func newRules(cfg config.Config) (*rules, error) {
 	if r.silence == 0 {
 		r.silence = cfg.ReadTimeout / 2
 	}
-	return r, err
+	return r
 }
 
 // answer judges the headers.

@@ -38,8 +38,22 @@ func (x *Exchange) derive() {
 
 // watch has x interrupted when the caller's context ends.
 func (x *Exchange) watch() {
-	if x.unhook == nil && x.caller.Done() != nil {
+	if x.caller.Done() == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.unhook == nil {
 		x.unhook = context.AfterFunc(x.caller, x.callerGone)
+	}
+}
+
+// rewatch does so when ctx ends, since the caller's has ended without meaning it.
+func (x *Exchange) rewatch(ctx context.Context) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.over && !x.upgraded {
+		x.unhook = context.AfterFunc(ctx, x.callerGone)
 	}
 }
 
@@ -62,7 +76,7 @@ func (c *ctx) Value(key any) any     { return c.caller.Value(key) }
 func (c *ctx) Done() <-chan struct{} { return c.done }
 
 func (c *ctx) Deadline() (time.Time, bool) {
-	d, ok := c.caller.Deadline()
+	d, ok := governing(c.caller).Deadline()
 	if !c.deadline.IsZero() && (!ok || c.deadline.Before(d)) {
 		return c.deadline, true
 	}

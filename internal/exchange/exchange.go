@@ -14,7 +14,7 @@ import (
 // is sent, since each of those would have to be allocated beside it.
 //
 // The exported fields are set before the function of a Layer that may need
-// them is called, and are for reading, but for Stream.
+// them is called, and are for reading, but for those that a layer sets in Begin.
 type Exchange struct {
 	Request  *http.Request // the caller's, not to be changed
 	Start    time.Time     // of RoundTrip; the times below count from here
@@ -22,17 +22,21 @@ type Exchange struct {
 	Sent     bool          // to the base: no layer refused it
 	Answered time.Duration // the headers had come
 	Status   int           // of the response; 0 if there is none
-	Stream   bool          // set by a layer: neither its total nor its silence is to be bounded
+
+	Stream   bool              // set by a layer: neither its total nor its silence is to be bounded
+	Base     http.RoundTripper // set by a layer: what it is sent through, in place of the chain's; nil = that
+	Scope    *Scope            // the execution that it is part of, or nil
+	Borrowed bool              // set by a layer: it uses Scope's permit and reports there
 
 	layers []*Layer
 	holds  [maxLayers]Hold
 	caller context.Context
-	unhook func() bool  // stops watching caller
 	sent   http.Request // the caller's, in x's context and with a watched body
 	inner  io.ReadCloser
 
 	mu       sync.Mutex
-	open     bool // RoundTrip has returned, or is about to: the caller's acts end x
+	unhook   func() bool // stops watching caller
+	open     bool        // RoundTrip has returned, or is about to: the caller's acts end x
 	upgraded bool
 	closed   bool      // by the caller, before anything interrupted x
 	over     bool      // and outcome does not change any more
@@ -130,12 +134,12 @@ func (x *Exchange) end(err error) error {
 		missing := !x.open && x.Request.Body == nil && x.Request.ContentLength != 0 // which HTTP/1 minds, and HTTP/2 does not
 		x.outcome.BadBody = err != nil && x.cause == nil && (missing || x.badBody != nil)
 	}
-	outcome, outer := x.outcome, x.outer
+	outcome, outer, unhook := x.outcome, x.outer, x.unhook
 	good := eof || err == nil && !x.closed
 	x.mu.Unlock()
 
-	if x.unhook != nil {
-		x.unhook()
+	if unhook != nil {
+		unhook()
 	}
 	defer x.release(good) // last, so that nothing it wakes finds x not given back
 	if eof {
@@ -161,7 +165,8 @@ func (x *Exchange) release(good bool) {
 		x.cancel(context.Canceled)
 		return
 	}
-	stop := context.AfterFunc(x.caller, func() { x.cancel(x.caller.Err()) })
+	caller := governing(x.caller)
+	stop := context.AfterFunc(caller, func() { x.cancel(caller.Err()) })
 	context.AfterFunc(x.Context(), func() { stop() })
 }
 

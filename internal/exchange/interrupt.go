@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"math"
 )
@@ -73,7 +74,25 @@ func (x *Exchange) interrupted(by By, cause error) {
 	}
 }
 
-func (x *Exchange) callerGone() { x.Interrupt(Caller, CallerError(x.caller), x.caller.Err()) }
+// callerGone interrupts x because the caller's context ended, or, if that means
+// nothing for x, waits for the end of the one that counts.
+func (x *Exchange) callerGone() {
+	ctx := governing(x.caller)
+	if ctx.Err() == nil {
+		x.rewatch(ctx)
+		return
+	}
+	by, cause := x.gone(ctx)
+	x.Interrupt(by, cause, ctx.Err())
+}
+
+// gone says who ended ctx, the one that governs x, and why.
+func (x *Exchange) gone(ctx context.Context) (By, error) {
+	if cause := context.Cause(ctx); x.Scope.expired(cause) {
+		return Bound, cause
+	}
+	return Caller, CallerError(ctx)
+}
 
 // blame makes the caller's end the cause of err if it came first: the watch on
 // its context may be late, or there is none. It needs x.mu.
@@ -81,8 +100,8 @@ func (x *Exchange) blame(err error) {
 	if x.over || x.closed || x.upgraded || x.cause != nil || err == errNoReturn {
 		return
 	}
-	if gone := x.caller.Err(); gone != nil && (x.Sent || errors.Is(err, gone)) {
-		x.interrupted(Caller, CallerError(x.caller))
+	if ctx := governing(x.caller); ctx.Err() != nil && (x.Sent || errors.Is(err, ctx.Err())) {
+		x.interrupted(x.gone(ctx))
 		return
 	}
 	if !x.Sent {

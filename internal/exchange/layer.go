@@ -22,6 +22,7 @@
 package exchange
 
 import (
+	"context"
 	"net/http"
 )
 
@@ -46,6 +47,10 @@ type Layer struct {
 	// system, in RoundTrip or in a Read, and when it stops, which may be after
 	// End, and whether anything was heard in between.
 	Waiting func(h *Hold, start, heard bool)
+
+	// Within, if not nil, returns the execution that an exchange with the caller's
+	// context ctx is part of, or nil. It is called before Begin.
+	Within func(ctx context.Context) *Scope
 
 	// Always makes the layer see requests that are refused before any other
 	// layer: invalid ones, and those whose caller has gone.

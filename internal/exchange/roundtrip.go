@@ -38,13 +38,16 @@ func (x *Exchange) dropped() {
 func (x *Exchange) begin() error {
 	err := check(x.Request)
 	if err == nil {
-		err = x.caller.Err()
+		err = governing(x.caller).Err()
 	}
 	for i, l := range x.layers {
 		if err != nil && !l.Always {
 			continue
 		}
-		if l.Interrupts {
+		if l.Within != nil {
+			x.Scope = l.Within(x.caller)
+		}
+		if l.Interrupts || x.Scope != nil { // which may be over, and its context with it, before x is
 			x.derive()
 		}
 		h := &x.holds[i]
@@ -82,7 +85,11 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 		x.watchUpload()
 	}
 	x.Sent = true
-	resp, err := x.await(c.base, req)
+	base := c.base
+	if x.Base != nil {
+		base = x.Base
+	}
+	resp, err := x.await(base, req)
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +168,13 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 func (x *Exchange) upgrade() bool {
 	x.mu.Lock()
 	x.upgraded = x.cause == nil
+	unhook := x.unhook
 	x.mu.Unlock()
 	if !x.upgraded {
 		return false
 	}
-	if x.unhook != nil {
-		x.unhook()
+	if unhook != nil {
+		unhook()
 	}
 	x.giveBack(len(x.layers)-1, Outcome{Upgraded: true}, false)
 	return true
