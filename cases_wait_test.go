@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,7 +212,7 @@ func TestCase_W05(t *testing.T) {
 						r.Errorf("%v; body closed %d times", err, body.closed.Load())
 					}
 				}
-				if after := r.State(); after != before {
+				if after := r.State(); !reflect.DeepEqual(after, before) {
 					r.Errorf("%+v, before %+v", after, before)
 				}
 				if n := r.server.Stats().Requests; n != requests {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/resilient-go/resilient/config"
 	"github.com/resilient-go/resilient/internal/exchange"
 	"github.com/resilient-go/resilient/semaphore"
 	"github.com/resilient-go/resilient/transport"
@@ -23,20 +22,23 @@ import (
 // As a RoundTripper it does one exchange; Do follows redirects as http.Client does.
 type Client struct {
 	name string
-	cfg  Config
 	reg  *Registry
 	opts *options
+	cfg  atomic.Pointer[Config] // in force
 
-	stats   *stats
-	sem     *semaphore.Semaphore
-	breaker *transport.Breaker
-	base    http.RoundTripper
-	chain   http.RoundTripper
+	stats    *stats
+	sem      *semaphore.Semaphore
+	breaker  *transport.Breaker
+	timeouts *transport.Timeouts // over the own base
+	foreign  *transport.Timeouts // over any other
+	base     http.RoundTripper   // WithBase's; nil: the own one, which is a pool of stats
+	chain    http.RoundTripper
 
-	opened  atomic.Uint64 // connections
-	closing atomic.Bool
-	drained chan struct{} // closed when the last exchange has ended after closing
-	drain   sync.Once
+	reconfiguring sync.Mutex
+	opened        atomic.Uint64 // connections
+	closing       atomic.Bool
+	drained       chan struct{} // closed when the last exchange and the last execution have ended after closing
+	drain         sync.Once
 }
 
 // NewClient makes a client in DefaultRegistry. See [Registry.NewClient].
@@ -45,44 +47,47 @@ func NewClient(name string, cfg Config, opts ...Option) (*Client, error) {
 }
 
 func newClient(name string, cfg Config, o *options, reg *Registry) *Client {
-	c := &Client{name: name, cfg: cfg, reg: reg, opts: o, base: o.base, drained: make(chan struct{})}
-	c.stats = newStats(cfg, o.streams, c.finish)
-	c.sem = semaphore.New(name, semaphore.Limits{MaxConcurrent: cfg.Bulkhead.MaxConcurrent, MaxWaiting: max(0, cfg.Bulkhead.MaxWaiting)}) // NoQueue is -1
+	c := &Client{name: name, reg: reg, opts: o, base: o.base, drained: make(chan struct{})}
+	c.cfg.Store(&cfg)
+	c.stats = newStats(c)
+	c.sem = semaphore.New(name, limits(cfg))
 	c.breaker = transport.NewBreaker(name, cfg)
 	c.breaker.OnTransition(c.transition)
 	if o.classify != nil {
 		c.breaker.Classify(o.classify)
 	}
+	c.timeouts, c.foreign = transport.NewTimeouts(name, cfg), transport.NewForeignTimeouts(name, cfg)
 	if c.base == nil {
-		c.base = c.ownBase()
-		c.chain = c.over(c.base, transport.NewTimeouts(name, cfg).Wrap)
+		c.stats.swap(c.newPool(cfg))
+		c.chain = transport.Chain((*ownBase)(c), c.stats.pooled.Wrap, c.guard(), c.breaker.Wrap, c.timeouts.Wrap)
 	} else {
-		c.chain = c.over(c.base, c.foreignTimeouts())
+		c.chain = c.over(c.base)
 	}
 	return c
 }
 
-func (c *Client) ownBase() *http.Transport {
-	t := transport.Base(c.cfg)
-	t.DialContext = (&transport.Dialer{Timeout: c.cfg.ConnectTimeout, Dial: c.opts.dial, Opened: func() { c.opened.Add(1) }}).DialContext
-	if c.opts.tls != nil {
-		t.TLSClientConfig = c.opts.tls
-	}
-	if c.opts.proxy != nil {
-		t.Proxy = c.opts.proxy
-	}
-	return t
+func limits(cfg Config) semaphore.Limits {
+	return semaphore.Limits{MaxConcurrent: cfg.Bulkhead.MaxConcurrent, MaxWaiting: max(0, cfg.Bulkhead.MaxWaiting)} // NoQueue is -1
 }
 
-// over puts the layers around base.
-func (c *Client) over(base http.RoundTripper, timeouts transport.Layer) http.RoundTripper {
-	bulkhead := transport.Bulkhead(c.sem, c.cfg.Bulkhead.AcquireTimeout, c.peek)
-	return transport.Chain(base, c.stats.layer.Wrap, bulkhead, c.breaker.Wrap, timeouts)
+// over puts the layers around a base that is not ours.
+func (c *Client) over(base http.RoundTripper) http.RoundTripper {
+	return transport.Chain(base, c.stats.layer.Wrap, c.guard(), c.breaker.Wrap, c.foreign.Wrap)
 }
 
-// foreignTimeouts are those for a base that is not ours, of whose dials we know nothing.
-func (c *Client) foreignTimeouts() transport.Layer {
-	return transport.Timeout(c.name, Bounds{Total: c.cfg.TotalTimeout, Read: c.cfg.ReadTimeout})
+// guard is the bulkhead, or what only observes it.
+func (c *Client) guard() transport.Layer {
+	if c.opts.observe {
+		return c.observer()
+	}
+	return transport.Bulkhead((*waiting)(c), 0, c.peek)
+}
+
+// waiting is the client's semaphore with the wait that is in force.
+type waiting Client
+
+func (w *waiting) Acquire(ctx context.Context, _ time.Duration) (semaphore.Permit, error) {
+	return w.sem.Acquire(ctx, w.cfg.Load().Bulkhead.AcquireTimeout)
 }
 
 // peek refuses those who would be refused after waiting for a permit.
@@ -104,7 +109,9 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.HTTPCl
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c.chain.RoundTrip(req) }
 
 // CloseIdleConnections closes the connections that are not in use.
-func (c *Client) CloseIdleConnections() { (&http.Client{Transport: c.base}).CloseIdleConnections() }
+func (c *Client) CloseIdleConnections() {
+	(&http.Client{Transport: c.chain}).CloseIdleConnections()
+}
 
 // HTTPClient returns a new *http.Client over c, for those that want one, each
 // its own, as some change it. Leave its Timeout 0: the bounds are c's, and a
@@ -125,64 +132,36 @@ func (c *Client) Wrap(base http.RoundTripper) (http.RoundTripper, error) {
 	if err := cmp.Or(checkBase("Wrap", base), use(c, base)); err != nil {
 		return nil, err
 	}
-	return c.over(base, c.foreignTimeouts()), nil
+	return c.over(base), nil
 }
 
-// A State is what a client looked like at one moment.
-type State struct {
-	Name     string
-	Bulkhead semaphore.State
-	Breaker  transport.BreakerState
-	InFlight int           // exchanges begun and not ended, waiting for a permit included
-	Oldest   time.Duration // since the oldest of them began; a forgotten stream shows here
-	Config   Config        // in force, with its defaults
-}
-
-// State returns what c looks like now.
-func (c *Client) State() State {
-	s := State{Name: c.name, Bulkhead: c.sem.State(), Breaker: c.breaker.State(), Config: c.cfg}
-	s.InFlight, s.Oldest = c.stats.load()
-	return s
-}
-
-// transition counts and logs a change of the breaker's state before anybody's hook can go wrong.
-func (c *Client) transition(t Transition) {
-	c.stats.transition(t)
-	logger := c.opts.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
-	attrs := []any{slog.String("system", t.System), slog.String("prev_state", t.From), slog.String("new_state", t.To)}
-	switch t.Reason {
-	case transport.FailedProbe:
-		attrs = append(attrs, slog.Bool("failed_probe", true))
-	case transport.FailureRatio, transport.ConsecutiveFailures:
-		attrs = append(attrs, slog.String("reason", t.Reason), slog.Float64("failure_rate", t.FailureRate))
-	}
-	logger.Warn("circuit breaker "+t.To, attrs...)
-	if c.opts.transition != nil {
-		c.opts.transition(t)
-	}
-}
+// logger returns where c logs.
+func (c *Client) logger() *slog.Logger { return cmp.Or(c.opts.logger, slog.Default()) }
 
 // Shutdown ends c: from now on requests are refused with a ClosedError, also
 // those that wait for a permit. It returns when the exchanges under way have
 // ended. If ctx ends first it cancels them, upgraded connections included, and
 // returns ctx.Err() unless that ended them all.
 //
-// The name is free, and the series are gone, when the last exchange has ended.
+// Executions under way count like exchanges: see [Execute]. The name is free, and
+// the series are gone, when the last of them has ended.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Store(true)
 	c.sem.Close(&ClosedError{System: c.name})
-	if c.stats.close() == 0 {
+	if c.stats.close() {
 		c.finish()
 	}
 	c.CloseIdleConnections()
 	select {
 	case <-c.drained:
 	case <-ctx.Done():
-		for _, x := range c.stats.all() {
-			x.Interrupt(exchange.Owner, &ClosedError{System: c.name, Started: true}, context.Canceled)
+		closed := &ClosedError{System: c.name, Started: true}
+		exchanges, executions := c.stats.all()
+		for _, x := range exchanges {
+			x.Interrupt(exchange.Owner, closed, context.Canceled)
+		}
+		for _, e := range executions {
+			e.cancel(closed)
 		}
 	}
 	select {
@@ -195,7 +174,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 
 // Close ends c at once: it is Shutdown with a context that has ended, and
 // returns nil. An exchange in the middle of a round trip or a Read ends when
-// that returns, which with net/http is at once.
+// that returns, which with net/http is at once; an execution, when its func does.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -209,9 +188,6 @@ func (c *Client) finish() {
 		defer close(c.drained) // also if a base of the user's panics
 		release(c)
 		c.reg.remove(c)
-		c.CloseIdleConnections()
-		if c.cfg.Protocol == config.HTTP2 { // which may not have seen yet that its last stream has ended
-			time.AfterFunc(time.Second, (&http.Client{Transport: c.base}).CloseIdleConnections)
-		}
+		closeIdle(c.chain, c.cfg.Load().Protocol)
 	})
 }

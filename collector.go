@@ -23,7 +23,9 @@ import (
 //	invalid          a request that can't be sent, or whose own body failed
 //	panic            something below panicked or ended its goroutine
 //
-// The forced states of breaker_state are for breakers that are forced by hand.
+// executions_total counts the calls of [Execute] and [Call.Do], by what the caller was told:
+// success, error (fn's own), timeout, cancelled, panic, and refused_full, refused_open and
+// refused_closed, with which fn did not run. would_refuse_total is for [Observe].
 // All histograms are in seconds. requests_total and request_duration_seconds
 // count exchanges, to the end of the body; time_to_headers_seconds counts from
 // admission, request_duration_seconds from the call, and semaphore_wait_seconds
@@ -87,6 +89,16 @@ var families = []family{
 	{"timeouts_total", "Timeouts, by the bound that fired.", []string{"phase"}, counter, func(v *view) {
 		for i, phase := range phases {
 			v.value(float64(v.timeouts[i]), string(phase))
+		}
+	}},
+	{"executions_total", "Calls of Execute, by how they ended.", []string{"outcome"}, counter, func(v *view) {
+		for o, name := range executionNames {
+			v.value(float64(v.executed[o]), name)
+		}
+	}},
+	{"would_refuse_total", "What an observing client would have refused.", []string{"reason"}, counter, func(v *view) {
+		for r, name := range refusalReasons {
+			v.value(float64(v.wouldRefuse[r]), name)
 		}
 	}},
 	{"connections_opened_total", "Connections made by the client's own transport.", nil, counter, func(v *view) { v.value(float64(v.opened)) }},

@@ -26,6 +26,7 @@ type options struct {
 	classify   transport.Classifier
 	streams    func(*http.Request) bool
 	transition func(Transition)
+	observe    bool
 
 	own    []string // options given that are about the client's own transport
 	faults []error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -76,43 +77,63 @@ func (g *Registry) NewClient(name string, cfg Config, opts ...Option) (*Client, 
 		return nil, fmt.Errorf("resilient: client %q: %w", name, err)
 	}
 	c := newClient(name, full, o, g)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if err := g.admit(c); err != nil {
+	if err := g.add(c); err != nil {
 		release(c)
 		return nil, err
 	}
-	g.clients[config.Key(name)] = c
+	if o.observe {
+		c.logger().Warn("client observes only: its bulkhead and breaker refuse nothing", slog.String("system", name))
+	}
 	return c, nil
 }
 
-// admit says what keeps c out.
-func (g *Registry) admit(c *Client) error {
+// add lets c in, or says what keeps it out.
+func (g *Registry) add(c *Client) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if known, ok := g.clients[config.Key(c.name)]; ok {
 		return &DuplicateError{Name: c.name, Existing: known.name}
 	}
-	if sum := g.sum() + c.cfg.MaxConnsPerHost; g.maxConns > 0 && sum > g.maxConns {
-		return fmt.Errorf("resilient: %s: MaxConnsPerHost %d would bring the sum over all clients to %d, above the registry's limit of %d; lower it, or raise WithMaxTotalConns",
-			c.name, c.cfg.MaxConnsPerHost, sum, g.maxConns)
+	if err := g.checkSum(c, c.cfg.Load().MaxConnsPerHost); err != nil {
+		return err
 	}
 	if err := use(c, c.opts.base); err != nil {
 		return err
 	}
-	if g.registered || g.registerer == nil {
-		return nil
+	if !g.registered && g.registerer != nil {
+		if err := g.registerer.Register(g.Collector()); err != nil {
+			return fmt.Errorf("resilient: registering the metrics: %w; use one Registry for one registerer, or WithMetricPrefix", err)
+		}
+		g.registered = true
 	}
-	if err := g.registerer.Register(g.Collector()); err != nil {
-		return fmt.Errorf("resilient: registering the metrics: %w; use one Registry for one registerer, or WithMetricPrefix", err)
-	}
-	g.registered = true
+	g.clients[config.Key(c.name)] = c
 	return nil
 }
 
-func (g *Registry) sum() (n int) {
-	for _, c := range g.clients {
-		n += c.cfg.MaxConnsPerHost
+// checkSum says whether c may have conns connections beside those of the others.
+func (g *Registry) checkSum(c *Client, conns int) error {
+	sum := conns
+	for _, other := range g.clients {
+		if other != c {
+			sum += other.cfg.Load().MaxConnsPerHost
+		}
 	}
-	return n
+	if g.maxConns > 0 && sum > g.maxConns {
+		return fmt.Errorf("resilient: %s: MaxConnsPerHost %d would bring the sum over all clients to %d, above the registry's limit of %d; lower it, or raise WithMaxTotalConns",
+			c.name, conns, sum, g.maxConns)
+	}
+	return nil
+}
+
+// adopt makes cfg c's, if there is room for its connections.
+func (g *Registry) adopt(c *Client, cfg *Config) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.checkSum(c, cfg.MaxConnsPerHost); err != nil {
+		return err
+	}
+	c.cfg.Store(cfg)
+	return nil
 }
 
 func (g *Registry) remove(c *Client) {

@@ -17,6 +17,11 @@ func CallerError(ctx context.Context) error {
 	if cause == nil || cause == err {
 		return err
 	}
+	return Because(err, cause)
+}
+
+// Because returns an error that says and matches both, and is a timeout if err is.
+func Because(err, cause error) error {
 	return &wrapped{fmt.Sprintf("%v: %v", err, cause), []error{err, cause}}
 }
 

@@ -88,7 +88,7 @@ func (x *Exchange) callerGone() {
 
 // gone says who ended ctx, the one that governs x, and why.
 func (x *Exchange) gone(ctx context.Context) (By, error) {
-	if cause := context.Cause(ctx); x.Scope.expired(cause) {
+	if cause := context.Cause(ctx); x.Scope.IsExpiry(cause) {
 		return Bound, cause
 	}
 	return Caller, CallerError(ctx)

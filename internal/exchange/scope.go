@@ -59,8 +59,8 @@ func (s *Scope) Close() {
 	}
 }
 
-// expired reports whether cause is the end of s, or of one around it, by its own bound.
-func (s *Scope) expired(cause error) bool {
+// IsExpiry reports whether cause is the end of s, or of one around it, by its own bound.
+func (s *Scope) IsExpiry(cause error) bool {
 	for ; s != nil; s = s.Outer {
 		if s.Expired != nil && s.Expired == cause {
 			return true

@@ -1,0 +1,182 @@
+package resilient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/resilient-go/resilient/internal/exchange"
+	"github.com/resilient-go/resilient/semaphore"
+	"github.com/resilient-go/resilient/transport"
+)
+
+// An execution is a func under way, guarded as an exchange is: one permit, one
+// verdict, one total. Exchanges of the same client that are made with its context
+// use its permit, one at a time, and report to it.
+type execution struct {
+	exchange.Scope
+	c      *Client
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc // of the total
+	permit semaphore.Permit
+	done   func(Verdict) // to the breaker
+
+	mu   sync.Mutex
+	said [3]int  // verdicts of exchanges
+	own  Verdict // of the func itself
+	only bool    // own counts alone: a classifier's
+}
+
+// A scopeKey finds a client's innermost execution in a context.
+type scopeKey Client
+
+func (c *Client) scope(ctx context.Context) *exchange.Scope {
+	s, _ := ctx.Value((*scopeKey)(c)).(*exchange.Scope)
+	return s
+}
+
+// enter admits an execution. A total of 0 is TotalTimeout, a negative one none.
+func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, error) {
+	e := &execution{c: c, stop: func() {}}
+	e.Parent, e.Outer, e.Judge, e.Free = ctx, c.scope(ctx), e.judge, e.free
+	e.ctx, e.cancel = context.WithCancelCause(ctx)
+	c.stats.enter(e) // before it has a permit, so that a client is not over meanwhile
+	if err := c.admit(e); err != nil {
+		e.cancel(&e.Scope)
+		c.stats.executionEnded(refusalName(err))
+		c.stats.leave(e)
+		return nil, err
+	}
+	if total = cmp.Or(total, c.cfg.Load().TotalTimeout); total > 0 {
+		e.Expired = &TimeoutError{System: c.name, Phase: transport.PhaseTotal, Limit: total}
+		e.Deadline = time.Now().Add(total)
+		e.ctx, e.stop = context.WithDeadlineCause(e.ctx, e.Deadline, e.Expired)
+	}
+	e.ctx = context.WithValue(e.ctx, (*scopeKey)(c), &e.Scope)
+	return e, nil
+}
+
+// admit takes for e what the layers take for an exchange, or borrows the permit
+// of the execution of the same client around it.
+func (c *Client) admit(e *execution) (err error) {
+	if err := e.Parent.Err(); err != nil {
+		return exchange.CallerError(e.Parent)
+	}
+	if outer := e.Outer; outer != nil && outer.Borrow() {
+		e.permit, e.done = outer, func(v Verdict) { outer.Judge(int(v)) }
+		return nil
+	}
+	if c.opts.observe {
+		e.permit, e.done, err = c.observe()
+		return err
+	}
+	if err := c.peek(); err != nil {
+		return err
+	}
+	e.permit, err = c.sem.Acquire(e.Parent, c.cfg.Load().Bulkhead.AcquireTimeout)
+	if err != nil {
+		return err
+	}
+	e.done, err = c.breaker.Allow()
+	if err != nil {
+		e.permit.Release()
+	}
+	return err
+}
+
+func refusalName(err error) string {
+	switch {
+	case errors.Is(err, ErrBulkheadFull):
+		return "refused_full"
+	case errors.Is(err, ErrCircuitOpen):
+		return "refused_open"
+	case errors.Is(err, ErrClosed):
+		return "refused_closed"
+	}
+	return "cancelled"
+}
+
+// judge notes what an exchange says.
+func (e *execution) judge(verdict int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.said[verdict]++
+}
+
+// leave ends e, whose func has returned err, or has not returned. It returns what
+// the caller should see of that.
+func (e *execution) leave(returned bool, err error, classify func(error) Verdict) error {
+	defer e.cancel(&e.Scope) // what goes on is governed by the caller's context
+	defer e.stop()
+	defer e.Close() // which reports and gives the permit back, if no exchange has it
+	outcome := "panic"
+	e.own = Failure
+	if returned {
+		outcome, err = e.ended(err)
+	}
+	defer e.c.stats.executionEnded(outcome)
+	e.own = e.verdict(outcome, err)
+	if returned && classify != nil && (outcome == "success" || outcome == "error" && e.own != Neutral) {
+		e.own, e.only = Neutral, true // if it panics
+		e.own = classify(err)
+	}
+	return err
+}
+
+// ended names how the func ended, and says that the total is over where the func's own error does not.
+func (e *execution) ended(err error) (outcome string, seen error) {
+	timeout, _ := errors.AsType[*TimeoutError](err)
+	switch {
+	case err == nil:
+		return "success", nil
+	case e.expired():
+		if timeout == nil {
+			err = exchange.Because(context.Cause(e.ctx), err)
+		}
+		return "timeout", err
+	case e.ctx.Err() != nil, timeout != nil && timeout.Phase == transport.PhaseDeadline:
+		return "cancelled", err
+	case timeout != nil:
+		return "timeout", err
+	}
+	return "error", err
+}
+
+// expired reports whether a total of ours has ended e.
+func (e *execution) expired() bool {
+	return e.ctx.Err() != nil && e.Scope.IsExpiry(context.Cause(e.ctx))
+}
+
+// verdict is what the func itself says about the system, if no exchange does.
+func (e *execution) verdict(outcome string, err error) Verdict {
+	_, invalid := errors.AsType[*exchange.InvalidError](err)
+	switch {
+	case outcome == "success":
+		return Success
+	case outcome == "cancelled", invalid, errors.Is(err, ErrUnavailable), errors.Is(err, ErrNotFound):
+		return Neutral
+	}
+	return Failure
+}
+
+// free reports to the breaker and gives the permit back.
+func (e *execution) free() {
+	defer e.c.stats.leave(e)
+	defer e.permit.Release()
+	e.mu.Lock()
+	v := e.own
+	switch {
+	case e.only:
+	case e.said[Failure] > 0:
+		v = Failure
+	case e.said[Success] > 0:
+		v = Success
+	case e.said[Neutral] > 0:
+		v = Neutral
+	}
+	e.mu.Unlock()
+	e.done(v)
+}
