@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/resilient-go/resilient/config"
+	"github.com/resilient-go/resilient/internal/exchange"
 	"github.com/resilient-go/resilient/transport"
 )
 
@@ -41,6 +42,39 @@ func samePool(a, b Config) bool {
 		return s
 	}
 	return settings(a) == settings(b)
+}
+
+// beginPooled is begin for an exchange over the pool.
+func (s *stats) beginPooled(x *exchange.Exchange, h *exchange.Hold) error {
+	x.Stream = s.isStream(x.Request)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start(x)
+	s.pool.users++
+	x.Base, h.Token = s.pool, s.pool
+	return nil
+}
+
+// swap makes p the pool.
+func (s *stats) swap(p *pool) {
+	s.mu.Lock()
+	old := s.pool
+	s.pool = p
+	spent := false
+	if old != nil {
+		old.retired = true
+		spent = old.users == 0
+	}
+	s.mu.Unlock()
+	if spent {
+		closeIdle(old, old.protocol)
+	}
+}
+
+func (s *stats) current() *pool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pool
 }
 
 // closeIdle closes the connections of rt that are not in use. Over HTTP/2 it

@@ -102,23 +102,21 @@ func (s *stats) reconfigure(cfg Config) {
 }
 
 func (s *stats) begin(x *exchange.Exchange, _ *exchange.Hold) error {
-	x.Stream = s.streams != nil && x.Request.URL != nil && s.streams(x.Request)
+	x.Stream = s.isStream(x.Request)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.started++
-	s.live[x] = struct{}{}
+	s.start(x)
 	return nil
 }
 
-func (s *stats) beginPooled(x *exchange.Exchange, h *exchange.Hold) error {
-	x.Stream = s.streams != nil && x.Request.URL != nil && s.streams(x.Request)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *stats) isStream(req *http.Request) bool {
+	return s.streams != nil && req.URL != nil && s.streams(req)
+}
+
+// start needs the lock.
+func (s *stats) start(x *exchange.Exchange) {
 	s.started++
 	s.live[x] = struct{}{}
-	s.pool.users++
-	x.Base, h.Token = s.pool, s.pool
-	return nil
 }
 
 func (s *stats) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
@@ -130,28 +128,6 @@ func (s *stats) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome
 	if last {
 		s.idle()
 	}
-}
-
-// swap makes p the pool.
-func (s *stats) swap(p *pool) {
-	s.mu.Lock()
-	old := s.pool
-	s.pool = p
-	spent := false
-	if old != nil {
-		old.retired = true
-		spent = old.users == 0
-	}
-	s.mu.Unlock()
-	if spent {
-		closeIdle(old, old.protocol)
-	}
-}
-
-func (s *stats) current() *pool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pool
 }
 
 // count reports whether x was the last of a closed client, and of a pool that was replaced.
