@@ -196,6 +196,8 @@ func TestCase_W05(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBoth(t, setting{cfg: trips(3, permits(1))}, func(r *rig) {
 				prepare(r)
+				r.State() // may be what makes it half-open, which is told of in a moment
+				synctest.Wait()
 				before, requests := r.State(), r.server.Stats().Requests
 				expired, stop := context.WithDeadline(r.Context(), time.Now())
 				defer stop()

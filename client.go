@@ -33,6 +33,7 @@ type Client struct {
 	foreign  *transport.Timeouts // over any other
 	base     http.RoundTripper   // WithBase's; nil: the own one, which is a pool of stats
 	chain    http.RoundTripper
+	health   *health // nil without a probe
 
 	reconfiguring sync.Mutex
 	opened        atomic.Uint64 // connections
@@ -63,6 +64,7 @@ func newClient(name string, cfg Config, o *options, reg *Registry) *Client {
 	} else {
 		c.chain = c.over(c.base)
 	}
+	c.health = newHealth(c)
 	return c
 }
 
@@ -147,6 +149,7 @@ func (c *Client) logger() *slog.Logger { return cmp.Or(c.opts.logger, slog.Defau
 // the series are gone, when the last of them has ended.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Store(true)
+	c.health.end()
 	c.sem.Close(&ClosedError{System: c.name})
 	if c.stats.close() {
 		c.finish()

@@ -27,6 +27,8 @@ type options struct {
 	streams    func(*http.Request) bool
 	transition func(Transition)
 	observe    bool
+	probe      func(context.Context) error
+	probeURL   string
 
 	own    []string // options given that are about the client's own transport
 	faults []error

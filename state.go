@@ -17,6 +17,7 @@ type State struct {
 	Oldest     time.Duration // since the oldest of them began; a forgotten stream shows here
 	Executions int           // of Execute, begun and not ended, waiting for a permit included
 	Observing  bool          // see Observe
+	Health     HealthState   // what the last probe found: see WithHealth
 	Config     Config        // in force, with its defaults
 
 	Transitions []PastTransition // the last 10 of the breaker, oldest first
@@ -33,7 +34,7 @@ const keptTransitions = 10
 
 // State returns what c looks like now.
 func (c *Client) State() State {
-	s := State{Name: c.name, Bulkhead: c.sem.State(), Breaker: c.breaker.State(), Config: *c.cfg.Load(), Observing: c.opts.observe}
+	s := State{Name: c.name, Bulkhead: c.sem.State(), Breaker: c.breaker.State(), Config: *c.cfg.Load(), Observing: c.opts.observe, Health: c.health.state()}
 	c.stats.load(&s)
 	return s
 }

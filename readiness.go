@@ -1,0 +1,116 @@
+package resilient
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Readiness returns a handler for a readiness probe (Kubernetes' readinessProbe,
+// a load balancer's check). It asks [Client.Health] of all systems at once and
+// answers 200, or 503 if a system is unhealthy, with the detail as JSON:
+//
+//	{"status":"not ready","systems":{"sber":{"status":"unhealthy","required":true,
+//	 "checked":"2026-01-02T15:04:05Z","error":"resilient: sber: not healthy: …"}}}
+//
+// With names, only those are required: others are told of but do not count, and
+// a name that has no client is not ready. Without, all are. A system without a
+// probe is "unknown", and counts as ready: be sparing with what you require, for a
+// partner that fails makes the whole service look down.
+//
+// An error's text is the probe's: serve it where only your platform looks.
+func (g *Registry) Readiness(required ...string) http.Handler {
+	return readOnly(func(w http.ResponseWriter, r *http.Request) {
+		report, ready := g.readiness(r.Context(), required)
+		status := http.StatusOK
+		if !ready {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, report)
+	})
+}
+
+// Liveness returns a handler for a liveness probe. It answers 200 and never looks
+// at the systems: to start the service anew heals no partner.
+func (g *Registry) Liveness() http.Handler {
+	return readOnly(func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, readinessReport{Status: "alive"})
+	})
+}
+
+type readinessReport struct {
+	Status  string                     `json:"status"`
+	Systems map[string]readinessDetail `json:"systems,omitempty"`
+}
+
+type readinessDetail struct {
+	Status   string     `json:"status"`
+	Required bool       `json:"required"`
+	Checked  *time.Time `json:"checked,omitempty"`
+	Error    string     `json:"error,omitempty"`
+}
+
+func (g *Registry) readiness(ctx context.Context, required []string) (readinessReport, bool) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	ready := true
+	report := readinessReport{Status: "ready", Systems: map[string]readinessDetail{}}
+	add := func(name string, h HealthState, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		d := readinessDetail{Status: h.Status, Required: len(required) == 0 || slices.Contains(required, name)}
+		if !h.Checked.IsZero() {
+			d.Checked = &h.Checked
+		}
+		if h.Err != nil {
+			d.Error = h.Err.Error()
+		}
+		report.Systems[name] = d
+		ready = ready && (ok || !d.Required)
+	}
+	clients := g.all()
+	for _, c := range clients {
+		all.Go(func() {
+			if c.health != nil {
+				_ = c.Health(ctx) // told by the state
+			}
+			h := c.health.state()
+			add(c.name, h, h.Err == nil)
+		})
+	}
+	all.Wait()
+	for _, name := range required {
+		if !slices.ContainsFunc(clients, func(c *Client) bool { return c.name == name }) {
+			add(name, HealthState{Status: "unknown", Err: &NotFoundError{Name: name, Known: g.Names()}}, false)
+		}
+	}
+	if !ready {
+		report.Status = "not ready"
+	}
+	return report, ready
+}
+
+// readOnly refuses what is not GET or HEAD, and keeps the answer out of caches.
+func readOnly(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed: this is read-only", http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		h(w, r)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the reader has gone
+}
