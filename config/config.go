@@ -138,7 +138,7 @@ type Breaker struct {
 // Config and every fault at once, each a [*FieldError] behind one [errors.Join].
 // Completing a completed Config changes nothing.
 func (c Config) Complete() (Config, error) {
-	d := draft{given: c, place: func(f *field) string { return "Config." + f.name }}
+	d := draft{given: c, home: func(f *field) string { return "Config." + f.name }}
 	return d.complete()
 }
 
