@@ -139,7 +139,10 @@ type Breaker struct {
 // Completing a completed Config changes nothing.
 func (c Config) Complete() (Config, error) {
 	d := draft{given: c, home: func(f *field) string { return "Config." + f.name }}
-	return d.complete()
+	if err := d.complete(); err != nil {
+		return Config{}, err
+	}
+	return d.full, nil
 }
 
 // fill sets the defaults, each after those that it is made of. Its arithmetic

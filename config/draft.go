@@ -7,18 +7,19 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 )
 
 // draft is a Config on its way from a source to the rules. Every source sets
 // fields of one draft, the weakest source first, so that all of them meet the same
 // parser, the same rules and the same errors.
 type draft struct {
-	given Config              // what the sources set
-	full  Config              // with the defaults
-	at    map[*field]string   // where a field is set, if that is not where it would be
-	home  func(*field) string // where a field would be set
-	bad   []*field            // has a fault, so that no rule reports it again
-	errs  []error
+	given  Config              // what the sources set
+	full   Config              // with the defaults
+	at     map[*field]string   // where a field is set, if that is not where it would be
+	home   func(*field) string // where a field would be set
+	bad    []*field            // has a fault, so that no rule reports it again
+	faults []*FieldError
 }
 
 // over returns a draft that begins with what d has, faults of d's own apart.
@@ -38,7 +39,7 @@ func (d *draft) fault(f *field, place, value, rule, remedy string) {
 		d.bad = append(d.bad, f)
 		name = f.name
 	}
-	d.errs = append(d.errs, &FieldError{Field: name, Place: place, Value: value, Rule: rule, Remedy: remedy})
+	d.faults = append(d.faults, &FieldError{Field: name, Place: place, Value: value, Rule: rule, Remedy: remedy})
 }
 
 // set takes a field's text from a source. Empty text is no text.
@@ -68,16 +69,22 @@ func (d *draft) judge() {
 	}
 }
 
-// complete judges the fields, fills in the defaults, and judges the fields together.
-func (d *draft) complete() (Config, error) {
+// complete judges the fields, fills in the defaults, judges the fields together, and
+// returns all faults.
+func (d *draft) complete() error {
 	d.judge()
 	d.full = d.given
 	d.full.fill()
 	d.relate(&d.full)
-	if len(d.errs) > 0 {
-		return Config{}, errors.Join(d.errs...)
+	return join(d.faults)
+}
+
+func join(faults []*FieldError) error {
+	errs := make([]error, len(faults))
+	for i, f := range faults {
+		errs[i] = f
 	}
-	return d.full, nil
+	return errors.Join(errs...)
 }
 
 // relate judges the fields together. The fields of a rule stand in ${}.
@@ -109,9 +116,13 @@ func (d *draft) require(holds bool, rule, remedy string) bool {
 
 // check records a fault unless the rule holds or a field of it has a fault of its
 // own, and returns holds. The fault is placed at the first of the rule's fields that
-// somebody set, or at the first where it is about defaults alone.
-func (d *draft) check(holds bool, rule, remedy string) bool {
+// somebody set, or at the first where it is about defaults alone. A rule may be about
+// a field that it does not name.
+func (d *draft) check(holds bool, rule, remedy string, about ...string) bool {
 	var named []*field
+	for _, name := range about {
+		named = append(named, byName(name))
+	}
 	rule = os.Expand(rule, func(name string) string {
 		f := byName(name)
 		named = append(named, f)
@@ -120,10 +131,13 @@ func (d *draft) check(holds bool, rule, remedy string) bool {
 		}
 		return fmt.Sprintf("%s (%s by default)", d.place(f), f.show(f.of(&d.full)))
 	})
-	remedy = os.Expand(remedy, func(name string) string { return d.place(byName(name)) })
+	remedy = os.Expand(remedy, func(name string) string {
+		place := d.place(byName(name))
+		return place[strings.LastIndex(place, " ")+1:] // the line in the file has been told
+	})
 	if !holds && !slices.ContainsFunc(named, func(f *field) bool { return slices.Contains(d.bad, f) }) {
 		f := named[max(0, slices.IndexFunc(named, d.isSet))]
-		d.errs = append(d.errs, &FieldError{f.name, d.place(f), f.show(f.of(&d.full)), rule, remedy})
+		d.faults = append(d.faults, &FieldError{f.name, d.place(f), f.show(f.of(&d.full)), rule, remedy})
 	}
 	return holds
 }

@@ -22,7 +22,7 @@ func fromEnv(system string, environ []string) (Config, error) {
 	prefix := EnvPrefix(system)
 	d := draft{home: func(f *field) string { return prefix + f.env }}
 	d.setEnv(prefix, environ)
-	if _, err := d.complete(); err != nil {
+	if err := d.complete(); err != nil {
 		return Config{}, err
 	}
 	return d.given, nil

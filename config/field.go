@@ -72,7 +72,7 @@ func (f *field) parse(v reflect.Value, text string) bool {
 	case float64:
 		x, err := strconv.ParseFloat(text, 64)
 		v.SetFloat(x)
-		return err == nil && x != 0
+		return err == nil && x != 0 && !strings.ContainsAny(text, "xX") // decimal, as all numbers
 	case time.Duration:
 		d, e := time.ParseDuration(text)
 		n, err = int64(d), e
