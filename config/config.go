@@ -138,8 +138,11 @@ type Breaker struct {
 // Config and every fault at once, each a [*FieldError] behind one [errors.Join].
 // Completing a completed Config changes nothing.
 func (c Config) Complete() (Config, error) {
-	d := draft{given: c, place: func(f *field) string { return "Config." + f.name }}
-	return d.complete()
+	d := draft{given: c, home: func(f *field) string { return "Config." + f.name }}
+	if err := d.complete(); err != nil {
+		return Config{}, err
+	}
+	return d.full, nil
 }
 
 // fill sets the defaults, each after those that it is made of. Its arithmetic

@@ -20,9 +20,9 @@ func fromEnv(system string, environ []string) (Config, error) {
 		return Config{}, err
 	}
 	prefix := EnvPrefix(system)
-	d := draft{place: func(f *field) string { return prefix + f.env }}
+	d := draft{home: func(f *field) string { return prefix + f.env }}
 	d.setEnv(prefix, environ)
-	if _, err := d.complete(); err != nil {
+	if err := d.complete(); err != nil {
 		return Config{}, err
 	}
 	return d.given, nil
@@ -37,7 +37,7 @@ func (d *draft) setEnv(prefix string, environ []string) {
 		switch {
 		case f == nil: // the application's, or another system's
 		case name == prefix+f.env:
-			d.set(f, value)
+			d.set(f, value, name)
 		default:
 			d.fault(f, name, quote(value), "is no setting", "rename it to "+prefix+f.env)
 		}
@@ -67,7 +67,7 @@ func meant(prefix, variable string) *field {
 func nearest(name string) (best *field, near bool) {
 	name = name[:min(len(name), 64)] // more decides nothing, and costs time
 	group, bare, _ := strings.Cut(name, "_")
-	if group != "BULKHEAD" && group != "BREAKER" {
+	if !slices.Contains(groups, strings.ToLower(group)) {
 		group, bare = "", name
 	}
 	least := math.MaxInt

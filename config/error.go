@@ -11,13 +11,15 @@ import (
 // Unwrap() []error finds all.
 type FieldError struct {
 	// Field is the field of [Config] by its Go path, such as "Bulkhead.MaxWaiting". For
-	// an unknown name it is the field that was probably meant; for a bad name of a
-	// system it is "".
+	// an unknown name it is the field that was probably meant; where no one field is at
+	// fault, as with a bad name of a system or a file that is no YAML, it is "".
 	Field string
-	// Place is where the value was set: Config.ReadTimeout in Go, or a variable such
-	// as CLIENT_SBER__READ_TIMEOUT.
+	// Place is where the value was set: Config.ReadTimeout in Go, a variable such as
+	// CLIENT_SBER__READ_TIMEOUT, or "clients.yaml:7 systems.sber.read_timeout", a line
+	// in a file and the path of keys. A default's is where it could be set.
 	Place string
-	// Value is what was found there. Text is quoted, and cut if it is long.
+	// Value is what was found there. Text is quoted, and cut if it is long; that of an
+	// unknown key which resembles no setting is not shown, since it may be a secret.
 	Value string
 	// Rule is what the value breaks.
 	Rule string

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -12,66 +11,30 @@ import (
 )
 
 // field describes one setting. The path in Config and the limits are written down
-// once, below; the names in files and in the environment follow from the struct's
-// yaml tags.
+// once, in the table; the names in files and in the environment follow from the
+// struct's yaml tags.
 type field struct {
-	name string // path in Config: "Bulkhead.MaxWaiting"
-	max  int64  // largest number or duration; the smallest is 1
-	none string // the Go constant of value -1 that is allowed too, if any
-	zero bool   // an explicit 0 in text means none
-	off  bool   // the word off in text means none, or 0 where there is no none
+	name  string   // path in Config: "Bulkhead.MaxWaiting"
+	max   int64    // largest number or duration; the smallest is 1
+	none  string   // the Go constant of value -1 that is allowed too, if any
+	zero  bool     // an explicit 0 in text means none
+	off   bool     // the word off in text means none, or 0 where there is no none
+	words []string // what a string may be, unless
+	list  *list    // it has a syntax of its own
+	about string   // what it is, in the words of a file
+	std   string   // the default, in the words of a file, where it depends on other settings
 
 	index []int  // of the struct field, for reflection
 	key   string // "bulkhead.max_waiting"
 	env   string // "BULKHEAD_MAX_WAITING"
 }
 
-const (
-	maxConns = 1_000_000     // far above what a host has ports for; 10 times it is still a count
-	maxCount = math.MaxInt32 // fits an int everywhere, and gobreaker's uint32
-	maxTime  = int64(24 * time.Hour)
-)
-
-var fields = describe([]*field{
-	{name: "MaxConnsPerHost", max: maxConns},
-	{name: "MaxIdleConnsPerHost", max: maxConns},
-	{name: "IdleConnTimeout", max: maxTime},
-	{name: "MaxResponseHeaderBytes", max: maxCount},
-	{name: "Protocol"},
-	{name: "ConnectTimeout", max: int64(10 * time.Second)},
-	{name: "ReadTimeout", max: int64(60 * time.Second)},
-	{name: "TotalTimeout", max: int64(5 * time.Minute)},
-	{name: "Bulkhead.MaxConcurrent", max: maxConns},
-	{name: "Bulkhead.AcquireTimeout", max: int64(time.Second), none: "NoWait", zero: true},
-	{name: "Bulkhead.MaxWaiting", max: maxCount, none: "NoQueue", zero: true},
-	{name: "Breaker.Window", max: maxTime},
-	{name: "Breaker.MinRequests", max: maxCount},
-	{name: "Breaker.FailureRatio"},
-	{name: "Breaker.ConsecutiveFailures", max: maxCount, none: "Off", off: true},
-	{name: "Breaker.OpenFor", max: maxTime},
-	{name: "Breaker.HalfOpenProbes", max: maxCount},
-	{name: "Breaker.SlowCall", max: int64(60 * time.Second), off: true},
-	{name: "Breaker.FailureStatus"},
-})
-
-// describe fills in what follows from the struct.
-func describe(fields []*field) []*field {
-	for _, f := range fields {
-		t := reflect.TypeFor[Config]()
-		for part := range strings.SplitSeq(f.name, ".") {
-			sf, _ := t.FieldByName(part)
-			f.index = append(f.index, sf.Index...)
-			f.key += "." + sf.Tag.Get("yaml")
-			t = sf.Type
-		}
-		f.key = f.key[1:]
-		f.env = strings.ToUpper(strings.ReplaceAll(f.key, ".", "_"))
-	}
-	return fields
-}
-
-func byName(name string) *field {
-	return fields[slices.IndexFunc(fields, func(f *field) bool { return f.name == name })]
+// list is the syntax of a string that holds items with commas between them, so
+// that a Config stays comparable.
+type list struct {
+	rule    string
+	pattern string // of an item, for the schema
+	allows  func(string) bool
 }
 
 // of returns the field of c, settable.
@@ -81,14 +44,13 @@ func (f *field) of(c *Config) reflect.Value {
 
 // allows judges a value by itself.
 func (f *field) allows(v reflect.Value) bool {
-	switch x := v.Interface().(type) {
-	case Protocol:
-		return x == HTTP1 || x == HTTP2
-	case string:
-		_, err := ParseStatuses(x)
-		return err == nil
-	case float64:
-		return x > 0 && x <= 1 // false for NaN
+	switch v.Kind() {
+	case reflect.Bool:
+		return true
+	case reflect.String:
+		return f.list != nil && f.list.allows(v.String()) || slices.Contains(f.words, v.String())
+	case reflect.Float64:
+		return v.Float() > 0 && v.Float() <= 1 // false for NaN
 	}
 	n := v.Int()
 	return n >= 1 && n <= f.max || n == -1 && f.none != ""
@@ -101,13 +63,16 @@ func (f *field) parse(v reflect.Value, text string) bool {
 	var n int64
 	var err error
 	switch v.Interface().(type) {
+	case bool:
+		v.SetBool(text == "true")
+		return text == "true" || text == "false"
 	case Protocol, string:
 		v.SetString(text)
 		return true
 	case float64:
 		x, err := strconv.ParseFloat(text, 64)
 		v.SetFloat(x)
-		return err == nil && x != 0
+		return err == nil && x != 0 && !strings.ContainsAny(text, "xX") // decimal, as all numbers
 	case time.Duration:
 		d, e := time.ParseDuration(text)
 		n, err = int64(d), e
@@ -127,14 +92,37 @@ func (f *field) parse(v reflect.Value, text string) bool {
 	return true
 }
 
+// format writes v as parse reads it.
+func (f *field) format(v reflect.Value) string {
+	switch {
+	case !v.CanInt():
+	case f.none != "" && v.Int() == -1 && f.zero:
+		return "0"
+	case f.off && (f.none != "" && v.Int() == -1 || f.none == "" && v.Int() == 0):
+		return "off"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// show formats v for a message.
+func (f *field) show(v reflect.Value) string {
+	if v.Kind() == reflect.String {
+		return quote(v.String())
+	}
+	return f.format(v)
+}
+
 // rule says what allows and parse accept for v.
 func (f *field) rule(v reflect.Value) string {
 	rule := fmt.Sprintf("must be a whole number from 1 to %d", f.max)
 	switch v.Interface().(type) {
-	case Protocol:
-		return "must be http1 or http2"
-	case string:
-		return statusRule
+	case bool:
+		return "must be true or false"
+	case Protocol, string:
+		if f.list != nil {
+			return f.list.rule
+		}
+		return "must be " + strings.Join(f.words, " or ")
 	case float64:
 		return "must be a number above 0 and at most 1"
 	case time.Duration:

@@ -7,9 +7,12 @@ import (
 	"strings"
 )
 
-const statusRule = "must be statuses and ranges from 100 to 999 with commas between (429,500-599)"
+const (
+	statusRule    = "must be statuses and ranges from 100 to 999 with commas between (429,500-599)"
+	statusPattern = ` *([1-9][0-9][0-9])(?:-([1-9][0-9][0-9]))? *`
+)
 
-var statusItem = regexp.MustCompile(`^ *([1-9]\d\d)(?:-([1-9]\d\d))? *$`)
+var statusItem = regexp.MustCompile("^" + statusPattern + "$")
 
 // Statuses is a set of HTTP response statuses. It is a value: it can be copied and
 // compared with ==. The zero Statuses is empty.
@@ -40,4 +43,9 @@ func ParseStatuses(list string) (Statuses, error) {
 // Contains reports whether code is in s. Any int is allowed.
 func (s Statuses) Contains(code int) bool {
 	return code >= 0 && code < 1000 && s.bits[code/64]>>(code%64)&1 == 1
+}
+
+func isStatuses(list string) bool {
+	_, err := ParseStatuses(list)
+	return err == nil
 }
