@@ -37,6 +37,34 @@ func TestAllocs(t *testing.T) {
 		}
 		s.Release()
 	})
+	n := 0
+	add := func(_ context.Context, i int) (int, error) { n += i; return n, nil }
+	guarded := semaphore.Guard(s, time.Hour, add)
+	measure("Do", 0, func() {
+		if _, err := semaphore.Do(ctx, s, time.Hour, func(ctx context.Context) (int, error) { return add(ctx, 1) }); err != nil {
+			t.Fatal(err)
+		}
+	})
+	measure("Guard", 0, func() {
+		if _, err := guarded(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+	})
+	r := semaphore.NewRegistry()
+	release, err := r.Own(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	measure("an owner's", 0, func() {
+		b, err := r.Get("sber")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := semaphore.Do(ctx, b, time.Hour, func(ctx context.Context) (int, error) { return add(ctx, 1) }); err != nil {
+			t.Fatal(err)
+		}
+	})
+	release()
 
 	hold(t, s, 1)
 	measure("refusal", 1, func() {

@@ -9,6 +9,12 @@
 //	}
 //	defer permit.Release()
 //
+// [Do] does the same around a func, and [Guard] makes of a func one that does so each time it is called:
+//
+//	pay := semaphore.Guard(sber, 100*time.Millisecond, api.Pay) // has api.Pay's type
+//
+// [Outcome] names what came of a call, for a counter. A [Registry] holds the bulkheads of a process by name.
+//
 // # Order
 //
 // A free permit is taken at once. Otherwise callers wait, strictly first come, first served: a permit that comes free
@@ -22,6 +28,6 @@
 //
 // # Cost
 //
-// Nothing runs in the background. Taking and giving back a free permit allocates nothing, nor, once the queue has
-// been in use, does handing one over; a refusal allocates its error.
+// Nothing runs in the background. Taking and giving back a free permit allocates nothing, by Do and Guard included; nor, once
+// the queue has been in use, does handing one over. A refusal allocates its error.
 package semaphore

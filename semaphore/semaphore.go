@@ -29,6 +29,14 @@ type Limits struct {
 	MaxWaiting    int // callers who may wait for a permit at the same time; 0 = nobody waits
 }
 
+// taken returns the limits as they are taken: the gate's word has room for no more.
+func (l Limits) taken(name string) (Limits, error) {
+	if l.MaxConcurrent < 0 || l.MaxWaiting < 0 {
+		return l, fmt.Errorf("semaphore: %s: negative limit: %+v", name, l)
+	}
+	return Limits{min(l.MaxConcurrent, math.MaxInt32), min(l.MaxWaiting, math.MaxInt32)}, nil
+}
+
 // A Semaphore is a [Bulkhead] within this process: a number of permits, and a queue of those who wait for one.
 // It is made by [New], safe for concurrent use, and must not be copied. A release happens before the acquisition that it makes possible.
 //
@@ -113,14 +121,14 @@ func (s *Semaphore) Release() {
 // and nobody gets another until fewer than MaxConcurrent are; those who wait go on waiting, even if more than MaxWaiting.
 // Resize does nothing once s is closed. It panics if a limit is negative.
 func (s *Semaphore) Resize(l Limits) {
-	if l.MaxConcurrent < 0 || l.MaxWaiting < 0 {
-		panic(fmt.Sprintf("semaphore: %s: negative limit: %+v", s.state.Name, l))
+	l, err := l.taken(s.state.Name)
+	if err != nil {
+		panic(err.Error())
 	}
 	s.lock()
 	defer s.unlock()
 	if s.closed == nil {
-		s.state.MaxConcurrent = min(l.MaxConcurrent, math.MaxInt32) // the gate's word has room for no more
-		s.state.MaxWaiting = min(l.MaxWaiting, math.MaxInt32)
+		s.state.MaxConcurrent, s.state.MaxWaiting = l.MaxConcurrent, l.MaxWaiting
 	}
 }
 
@@ -132,6 +140,11 @@ func (s *Semaphore) Close(err error) {
 	}
 	s.lock()
 	defer s.unlock()
+	s.close(err)
+}
+
+// close is Close between lock and unlock.
+func (s *Semaphore) close(err error) {
 	if s.closed != nil {
 		return
 	}

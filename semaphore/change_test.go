@@ -1,0 +1,90 @@
+package semaphore
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// While a semaphore can't answer, the registry does, for whatever asks nothing of that one.
+func TestRegistryHoldsNoLockOverASemaphore(t *testing.T) {
+	r := NewRegistry()
+	sber, _ := r.GetOrCreate("sber", Limits{})
+	sber.mu.Lock()
+	var stuck []chan bool
+	for _, f := range []func(){
+		func() { r.States() },
+		func() { r.GetOrCreate("sber", Limits{}) },
+		func() { r.Resize("sber", Limits{}) },
+		func() { r.Unregister("sber") },
+		func() { r.Register(sber) },
+		func() { r.Replace(sber) },
+		func() { r.Own(sber) },
+	} {
+		done := make(chan bool)
+		stuck = append(stuck, done)
+		go func() { f(); close(done) }()
+	}
+	for range 100 {
+		s, err := r.GetOrCreate("alfa", Limits{MaxConcurrent: 1})
+		if err != nil || r.Resize("alfa", Limits{}) != nil {
+			t.Fatal(err)
+		}
+		if b, err := r.Get("sber"); b != Bulkhead(sber) || err != nil {
+			t.Fatal(b, err)
+		}
+		if names := r.Names(); !slices.Equal(names, []string{"alfa", "sber"}) {
+			t.Fatal(names)
+		}
+		if old, err := r.Replace(New("alfa", Limits{})); old != s || err != nil {
+			t.Fatal(old, err)
+		}
+		if err := r.Unregister("alfa"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sber.mu.Unlock()
+	for _, done := range stuck {
+		<-done
+	}
+}
+
+// A change that another one came before is made to what is there now, and an error of what is no longer there is not told.
+func TestChangeStartsAgain(t *testing.T) {
+	errOld := errors.New("of the old one")
+	for _, test := range []struct {
+		name    string
+		becomes *entry
+		err     error // f's, for the old entry
+		calls   int
+		want    error
+	}{
+		{"replaced", &entry{sem: New("sber", Limits{})}, errOld, 2, nil},
+		{"taken out", nil, errOld, 1, ErrNotFound},
+		{"owned", &entry{New("sber", Limits{}), true}, errOld, 1, ErrOwned},
+		{"replaced, but done before", &entry{sem: New("sber", Limits{})}, nil, 1, nil},
+	} {
+		r := NewRegistry()
+		r.GetOrCreate("sber", Limits{})
+		first, _ := r.find("sber")
+		calls := 0
+		err := r.change("sber", func(e *entry) error {
+			switch calls++; {
+			case e == first:
+				if err := r.swap("sber", e, test.becomes); err != nil {
+					t.Error(err)
+				}
+				if r.swap("sber", e, test.becomes) != errMoved {
+					t.Errorf("%s: swapped twice", test.name)
+				}
+				return test.err
+			case e != test.becomes:
+				t.Errorf("%s: called with a third", test.name)
+			}
+			return nil
+		})
+		if !errors.Is(err, test.want) || calls != test.calls {
+			t.Errorf("%s: %v after %d calls, want %v after %d", test.name, err, calls, test.want, test.calls)
+		}
+	}
+}
