@@ -34,6 +34,7 @@ type Client struct {
 	base     http.RoundTripper   // WithBase's; nil: the own one, which is a pool of stats
 	chain    http.RoundTripper
 	health   *health // nil without a probe
+	disown   func()  // takes sem out of the registry's bulkheads
 
 	reconfiguring sync.Mutex
 	opened        atomic.Uint64 // connections

@@ -61,13 +61,7 @@ func (g *Registry) readiness(ctx context.Context, required []string) (readinessR
 	add := func(name string, h HealthState, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		d := readinessDetail{Status: h.Status, Required: len(required) == 0 || slices.Contains(required, name)}
-		if !h.Checked.IsZero() {
-			d.Checked = &h.Checked
-		}
-		if h.Err != nil {
-			d.Error = h.Err.Error()
-		}
+		d := detail(h, len(required) == 0 || slices.Contains(required, name))
 		report.Systems[name] = d
 		ready = ready && (ok || !d.Required)
 	}
@@ -91,6 +85,14 @@ func (g *Registry) readiness(ctx context.Context, required []string) (readinessR
 		report.Status = "not ready"
 	}
 	return report, ready
+}
+
+func detail(h HealthState, required bool) readinessDetail {
+	d := readinessDetail{Status: h.Status, Required: required, Checked: maybe(h.Checked)}
+	if h.Err != nil {
+		d.Error = h.Err.Error()
+	}
+	return d
 }
 
 // readOnly refuses what is not GET or HEAD, and keeps the answer out of caches.

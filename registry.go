@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/resilient-go/resilient/config"
+	"github.com/resilient-go/resilient/semaphore"
 )
 
 // A Registry makes the clients of one process, one for each system, and holds
@@ -22,6 +23,7 @@ type Registry struct {
 	prefix     string
 	maxConns   int
 	registerer prometheus.Registerer
+	bulkheads  *semaphore.Registry
 
 	mu         sync.Mutex
 	registered bool
@@ -57,7 +59,7 @@ func WithMaxTotalConns(n int) RegistryOption {
 // that keeps its systems to itself. Its metrics are registered nowhere unless
 // WithRegisterer says where.
 func NewRegistry(opts ...RegistryOption) *Registry {
-	g := &Registry{prefix: "resilient_", clients: map[string]*Client{}}
+	g := &Registry{prefix: "resilient_", bulkheads: semaphore.NewRegistry(), clients: map[string]*Client{}}
 	for _, opt := range opts {
 		opt(g)
 	}
@@ -100,8 +102,13 @@ func (g *Registry) add(c *Client) error {
 	if err := use(c, c.opts.base); err != nil {
 		return err
 	}
+	var err error
+	if c.disown, err = g.bulkheads.Own(c.sem); err != nil {
+		return fmt.Errorf("resilient: client %q: %w", c.name, err)
+	}
 	if !g.registered && g.registerer != nil {
 		if err := g.registerer.Register(g.Collector()); err != nil {
+			c.disown()
 			return fmt.Errorf("resilient: registering the metrics: %w; use one Registry for one registerer, or WithMetricPrefix", err)
 		}
 		g.registered = true
@@ -137,6 +144,7 @@ func (g *Registry) adopt(c *Client, cfg *Config) error {
 }
 
 func (g *Registry) remove(c *Client) {
+	c.disown()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if key := config.Key(c.name); g.clients[key] == c {
@@ -154,6 +162,10 @@ func (g *Registry) Client(name string) (*Client, error) {
 	}
 	return c, nil
 }
+
+// Bulkheads returns the bulkheads of g: those of the clients, under their systems' names, which only
+// Reconfigure changes, and others that are registered there, for what is no HTTP.
+func (g *Registry) Bulkheads() *semaphore.Registry { return g.bulkheads }
 
 // Names returns the names of the clients, sorted.
 func (g *Registry) Names() []string {

@@ -64,6 +64,9 @@ type (
 // FromEnv reads the settings of a system from the environment. See [config.FromEnv].
 func FromEnv(system string) (Config, error) { return config.FromEnv(system) }
 
+// Load reads the settings of all systems from a YAML file, and the environment over it. See [config.Load].
+func Load(path string) (map[string]Config, error) { return config.Load(path) }
+
 // What package config calls the values of fields whose zero means "the default".
 const (
 	NoWait  = config.NoWait  // Bulkhead.AcquireTimeout: refuse at once

@@ -66,6 +66,15 @@ func explain(path string, environ []string) (*Explanation, error) {
 	return e, nil
 }
 
+// Settings returns the fields of c as they would stand in a file, without their sources.
+func Settings(c Config) []Setting {
+	var all []Setting
+	for _, f := range fields {
+		all = append(all, Setting{Field: f.name, Key: f.key, Value: f.format(f.of(&c))})
+	}
+	return all
+}
+
 // others returns the variables under a prefix that are no settings.
 func others(prefix string, environ []string) (names []string) {
 	for _, variable := range environ {
