@@ -41,13 +41,16 @@ type Setting struct {
 
 // Explain says which settings [Load] returns for a path, and where each comes from.
 // Its errors are Load's.
-func Explain(path string) (*Explanation, error) { return explain(path, os.Environ()) }
-
-func explain(path string, environ []string) (*Explanation, error) {
+func Explain(path string) (*Explanation, error) {
+	environ := os.Environ()
 	systems, err := load(path, environ)
 	if err != nil {
 		return nil, err
 	}
+	return explain(systems, environ), nil
+}
+
+func explain(systems []*system, environ []string) *Explanation {
 	slices.SortFunc(systems, func(a, b *system) int { return strings.Compare(a.name, b.name) })
 	e := &Explanation{}
 	for _, s := range systems {
@@ -63,7 +66,7 @@ func explain(path string, environ []string) (*Explanation, error) {
 		}
 		e.Systems = append(e.Systems, out)
 	}
-	return e, nil
+	return e
 }
 
 // Settings returns the fields of c as they would stand in a file, without their sources.
@@ -80,19 +83,11 @@ func others(prefix string, environ []string) (names []string) {
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
 		if strings.HasPrefix(name, prefix) && meant(prefix, name) == nil {
-			names = append(names, word(name))
+			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	return names
-}
-
-// Warnings returns those of all systems.
-func (e *Explanation) Warnings() (all []*FieldError) {
-	for _, s := range e.Systems {
-		all = append(all, s.Warnings...)
-	}
-	return all
 }
 
 // String returns a table for each system, and what there is to say about it below.

@@ -21,7 +21,6 @@ type field struct {
 	off   bool     // the word off in text means none, or 0 where there is no none
 	words []string // what a string may be, unless
 	list  *list    // it has a syntax of its own
-	about string   // what it is, in the words of a file
 	std   string   // the default, in the words of a file, where it depends on other settings
 
 	index []int  // of the struct field, for reflection
@@ -32,9 +31,8 @@ type field struct {
 // list is the syntax of a string that holds items with commas between them, so
 // that a Config stays comparable.
 type list struct {
-	rule    string
-	pattern string // of an item, for the schema
-	allows  func(string) bool
+	rule   string
+	allows func(string) bool
 }
 
 // of returns the field of c, settable.

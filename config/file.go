@@ -66,7 +66,7 @@ func document(path string, text []byte) (node, error) {
 		return node{}, &FieldError{Place: place, Value: value, Rule: rule, Remedy: remedy}
 	}
 	if len(text) > maxFile {
-		return node{}, &FieldError{Place: path, Value: "a larger file", Rule: fmt.Sprintf("must have at most %d bytes", maxFile), Remedy: "give the path of a file of settings"}
+		return fault(1, "a larger file", fmt.Sprintf("must have at most %d bytes", maxFile), "give the path of a file of settings")
 	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	if i := slices.IndexFunc(lines, func(line []byte) bool { return !utf8.Valid(line) }); i >= 0 {

@@ -26,11 +26,15 @@ func Load(path string) (map[string]Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	configs := make(map[string]Config, len(systems))
+	return configs(systems), nil
+}
+
+func configs(systems []*system) map[string]Config {
+	out := make(map[string]Config, len(systems))
 	for _, s := range systems {
-		configs[s.name] = s.full
+		out[s.name] = s.full
 	}
-	return configs, nil
+	return out
 }
 
 // system is the draft of one system.
@@ -40,9 +44,11 @@ type system struct {
 	listed bool // in the file
 }
 
+var noFile = node{Node: &yaml.Node{Kind: yaml.MappingNode}} // an empty map
+
 func load(path string, environ []string) ([]*system, error) {
 	if path == "" {
-		return assemble(node{Node: &yaml.Node{Kind: yaml.MappingNode}}, environ)
+		return assemble(noFile, environ)
 	}
 	root, err := readFile(path)
 	if err != nil {
@@ -64,7 +70,7 @@ func assemble(root node, environ []string) ([]*system, error) {
 		case "systems":
 			listed = base.entries(n, "systems by their names")
 		default:
-			base.misplaced(n)
+			base.unknown(n, n.name, "", "defaults.", []string{"defaults", "systems"}, "put each system under systems, and settings for all under defaults")
 		}
 	}
 	base.judge()

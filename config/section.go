@@ -9,35 +9,28 @@ import (
 )
 
 const (
-	unshown = "(not shown)" // a value that is none of ours may be a secret
-
-	ruleNotRead   = "has an alias, a merge key or a tag, which are not read here"
-	remedyNotRead = "write the settings themselves; those that systems share go under defaults"
+	ruleNotRead   = "is an alias, a merge key or a tag, or has one, which are not read here"
+	remedyNotRead = "write plain names and values; what systems share goes under defaults"
 )
 
 // entries returns the entries of a map that holds such things. What can't be read
 // is a fault, and left out. A null is an empty map.
 func (d *draft) entries(n node, things string) (entries []node) {
 	switch {
-	case d.refuses(n):
-		return nil
-	case n.Tag == "!!null":
+	case d.refuses(n), n.Tag == "!!null":
 		return nil
 	case n.Kind != yaml.MappingNode:
 		d.fault(nil, n.place(), what(n.Node), "must be a map of "+things, "indent them below it, each as a name, a colon and what belongs to it")
 		return nil
 	}
 	first := map[string]int{}
-	for i := 0; i < len(n.Content); i += 2 {
-		key := n.Content[i]
-		e := node{Node: n.Content[i+1], file: n.file, line: key.Line, name: key.Value, path: strings.TrimPrefix(n.path+"."+word(key.Value), ".")}
+	for pair := range slices.Chunk(n.Content, 2) {
+		key := node{Node: pair[0], file: n.file, line: pair[0].Line, path: n.path}
+		e := node{Node: pair[1], file: n.file, line: key.line, path: strings.TrimPrefix(n.path+"."+word(key.Value), "."), name: key.Value}
 		switch line := first[e.name]; {
-		case key.Kind == yaml.MappingNode, key.Kind == yaml.SequenceNode:
-			e.path = n.path
-			d.fault(nil, e.place(), what(key), "is no name", "write a name there")
-		case key.Kind == yaml.AliasNode, key.Tag == "!!merge", key.Style&yaml.TaggedStyle != 0:
-			e.path = n.path
-			d.fault(nil, e.place(), what(key), ruleNotRead, remedyNotRead)
+		case d.refuses(key):
+		case key.Kind != yaml.ScalarNode:
+			d.fault(nil, key.place(), what(key.Node), "is no name", "write a name there")
 		case line > 0:
 			d.fault(nil, e.place(), what(e.Node), fmt.Sprintf("is there twice, first in line %d", line), "remove one of the two")
 		default:
@@ -48,10 +41,10 @@ func (d *draft) entries(n node, things string) (entries []node) {
 	return entries
 }
 
-// refuses records the fault of a node that is not read whatever it stands for. An
-// alias would be a value of two places, or of itself; a tag would have no effect.
+// refuses records the fault of a node that is not read wherever it stands. An alias
+// would be a value of two places, or hold itself; a tag would have no effect.
 func (d *draft) refuses(n node) bool {
-	bad := n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0
+	bad := n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0 || n.Tag == "!!merge"
 	if bad {
 		d.fault(nil, n.place(), strings.TrimSpace(n.Tag+" "+what(n.Node)), ruleNotRead, remedyNotRead)
 	}
@@ -68,7 +61,7 @@ func (d *draft) section(n node, home, group string) {
 		case f == nil && slices.Contains(groups, key):
 			d.section(e, home, key+".")
 		case f == nil:
-			d.unknown(e, home, key)
+			d.unknown(e, key, home+".", home+".", groups, "remove it")
 		case d.refuses(e):
 			d.bad = append(d.bad, f)
 		case e.Kind != yaml.ScalarNode:
@@ -79,50 +72,24 @@ func (d *draft) section(n node, home, group string) {
 	}
 }
 
-// unknown records the fault of a key that is none, and what was probably meant.
-func (d *draft) unknown(n node, home, key string) {
-	f, near := nearestKey(key)
-	switch group := misspelt(key, groups); {
-	case group != "":
-		d.fault(nil, n.place(), what(n.Node), "is no setting", "write "+home+"."+group)
-	case near:
-		d.fault(f, n.place(), what(n.Node), "is no setting", "write "+home+"."+f.key)
-	default:
-		d.fault(nil, n.place(), unshown, "is no setting", "remove it; the nearest setting is "+home+"."+f.key)
+// unknown records the fault of a key that is none. What was meant is one of the
+// words, below home, or a setting; what is far from all may be a secret.
+func (d *draft) unknown(n node, key, home, settings string, words []string, far string) {
+	f, near := nearest(strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key)))
+	right := settings + f.key
+	if i := slices.IndexFunc(words, func(word string) bool { return distance(word, key[:min(len(key), 64)]) <= 2 }); i >= 0 {
+		f, near, right = nil, true, home+words[i]
 	}
-}
-
-// misplaced records the fault of a key at the top.
-func (d *draft) misplaced(n node) {
-	remedy := "put settings for all systems under defaults, and those of one under its name in systems"
-	f, near := nearestKey(n.name)
-	switch section := misspelt(n.name, []string{"defaults", "systems"}); {
-	case section != "":
-		remedy = "write " + section
-	case near:
-		remedy = "write defaults." + f.key + ", or put it under a system"
+	if near {
+		d.fault(f, n.place(), what(n.Node), "is not known here", "write "+right)
+	} else {
+		d.fault(nil, n.place(), "(not shown)", "is not known here", far+"; the nearest name is "+right)
 	}
-	d.fault(nil, n.place(), unshown, "is neither defaults nor systems", remedy)
-}
-
-func nearestKey(key string) (*field, bool) {
-	return nearest(strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key)))
-}
-
-// misspelt returns which of the words is within two edits of text, or "".
-func misspelt(text string, words []string) string {
-	text = text[:min(len(text), 64)]
-	for _, word := range words {
-		if distance(word, text) <= 2 {
-			return word
-		}
-	}
-	return ""
 }
 
 // word is a key as a part of a path: as it is if it might be a name, else quoted.
 func word(key string) string {
-	if len(key) > 64 || strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || key == "" {
+	if len(key) > 64 || key == "" || strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
 		return quote(key)
 	}
 	return key

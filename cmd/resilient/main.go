@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return misuse(fmt.Errorf("unexpected argument: %q (flags come before FILE)", flags.Arg(files)), stderr)
 	}
 	if command == "schema" {
-		return write(string(config.Schema()), stdout, stderr)
+		return write(config.Schema(), stdout, stderr)
 	}
 	return explain(flags.Arg(0), lintFails, stdout, stderr)
 }
@@ -72,9 +72,11 @@ func explain(file string, lintFails bool, stdout, stderr io.Writer) int {
 	}
 	status := write(e.String(), stdout, stderr)
 	if lintFails {
-		for _, w := range e.Warnings() {
-			fmt.Fprintln(stderr, w)
-			status = 1
+		for _, s := range e.Systems {
+			for _, w := range s.Warnings {
+				fmt.Fprintln(stderr, w)
+				status = 1
+			}
 		}
 	}
 	return status

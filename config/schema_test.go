@@ -1,0 +1,162 @@
+package config
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write schema.json")
+
+// The schema is made here, from the table, so that programs need not carry what makes it.
+func TestSchema(t *testing.T) {
+	made := makeSchema()
+	if *update {
+		if err := os.WriteFile("schema.json", []byte(made), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if Schema() != made {
+		t.Error("schema.json is not what the table of fields says: make generate")
+	}
+	for _, f := range fields {
+		if about[f.name] == "" || f.list != nil && items[f.name] == "" {
+			t.Errorf("%s is not described", f.name)
+		}
+	}
+}
+
+// about says what the fields are, in the words of a file.
+var about = map[string]string{
+	"MaxConnsPerHost":             "Connections to one host: those being dialled, in use and idle together.",
+	"MaxIdleConnsPerHost":         "Connections kept for reuse, at most max_connections.",
+	"IdleConnTimeout":             "How long an unused connection is kept. At most 24h.",
+	"MaxResponseHeaderBytes":      "The size of a response's headers, in bytes.",
+	"Protocol":                    "http1 is HTTP/1.1 alone. http2 is HTTP/2 where the server offers it; it does not keep max_connections.",
+	"ConnectTimeout":              "Dialling, the TLS handshake, and a proxy's answer to CONNECT, each. At most 10s, below read_timeout.",
+	"ReadTimeout":                 "The longest silence of the system. At most 60s, below total_timeout.",
+	"TotalTimeout":                "An exchange, to the end of its body. At least 2 × connect_timeout + read_timeout, at most 5m.",
+	"Bulkhead.MaxConcurrent":      "Exchanges at one time, below max_connections (1 of 1 is allowed).",
+	"Bulkhead.AcquireTimeout":     "The wait for a permit, at most 1s. 0 refuses at once.",
+	"Bulkhead.MaxWaiting":         "How many may wait for a permit. 0 lets nobody wait.",
+	"Breaker.Window":              "How far back results count for failure_ratio. At least 2 × total_timeout, at most 24h.",
+	"Breaker.MinRequests":         "The number of results in the window from which failure_ratio counts.",
+	"Breaker.FailureRatio":        "The share of failures, from above 0 to 1, at which the breaker opens.",
+	"Breaker.ConsecutiveFailures": "Failures in a row at which the breaker opens, whatever the ratio. off leaves opening to the ratio alone.",
+	"Breaker.OpenFor":             "How long an open breaker refuses before it lets probes through. At most 24h.",
+	"Breaker.HalfOpenProbes":      "The number of probes that must succeed for the breaker to close.",
+	"Breaker.SlowCall":            "The time to the headers from which a success counts as a failure, at most read_timeout. off counts none.",
+	"Breaker.FailureStatus":       "The response statuses that are failures: codes and ranges from 100 to 999 with commas between them.",
+}
+
+// items is what the lists hold.
+var items = map[string]string{"Breaker.FailureStatus": statusPattern}
+
+// The texts that parse takes. They say less than the rules, as no pattern knows
+// the bounds of a duration.
+const (
+	unit     = `(ns|us|µs|μs|ms|s|m|h)`
+	decimal  = `([0-9]+(\.[0-9]*)?|\.[0-9]+)`
+	duration = `\+?(` + decimal + unit + `)+`
+	ratio    = `\+?` + decimal + `([eE][-+]?[0-9]+)?`
+	count    = `\+?0*[1-9][0-9]*`
+	nought   = `[-+]?(([0.]+` + unit + `)+|[0.]+)`
+)
+
+type object = map[string]any
+
+// makeSchema makes what Schema returns.
+func makeSchema() string {
+	settings := object{}
+	for _, f := range fields {
+		group, key, nested := strings.Cut(f.key, ".")
+		switch {
+		case !nested:
+			settings[f.key] = f.schema()
+			continue
+		case settings[group] == nil:
+			settings[group] = mapOf(object{})
+		}
+		settings[group].(object)["properties"].(object)[key] = f.schema()
+	}
+	all := object{"$ref": "#/$defs/settings"}
+	text, err := json.MarshalIndent(object{
+		"$schema":     "https://json-schema.org/draft/2020-12/schema",
+		"title":       "Settings of resilient HTTP clients",
+		"description": "A null or an empty text is unset. The environment (CLIENT_<SYSTEM>__READ_TIMEOUT) comes before a system's settings, these before the defaults.",
+		"type":        "object", "additionalProperties": false,
+		"properties": object{
+			"defaults": all,
+			"systems": object{
+				"description": "The external systems by their names.",
+				"type":        []string{"object", "null"}, "additionalProperties": all,
+				"propertyNames": object{"pattern": namePattern.String(), "maxLength": maxName, "not": object{"enum": []string{"default", "defaults"}}},
+			},
+		},
+		"$defs": object{"settings": mapOf(settings)},
+	}, "", "  ")
+	if err != nil {
+		panic(err)
+	}
+	return string(text) + "\n"
+}
+
+func mapOf(properties object) object {
+	return object{"type": []string{"object", "null"}, "properties": properties, "additionalProperties": false}
+}
+
+func (f *field) schema() object {
+	var std Config
+	std.fill()
+	v := f.of(&std)
+	s := object{"description": about[f.name], "default": v.Interface()}
+	types, texts := []string{"string", "null"}, ""
+	switch v.Interface().(type) {
+	case bool:
+		types, texts = append(types, "boolean"), "true|false"
+	case Protocol, string:
+		if f.list == nil {
+			enum := []any{}
+			for _, word := range f.words {
+				enum = append(enum, word)
+			}
+			s["enum"] = append(enum, "", nil)
+			return s
+		}
+		types, texts = append(types, "integer"), items[f.name]+"(,"+items[f.name]+")*" // 503 alone is one
+	case float64:
+		types, texts = append(types, "number"), ratio
+		s["exclusiveMinimum"], s["maximum"] = 0, 1
+	case time.Duration:
+		texts = duration
+		s["default"] = f.format(v)
+		if f.zero { // alone it needs no unit
+			types = append(types, "integer")
+			s["minimum"], s["maximum"] = 0, 0
+		} else {
+			s["not"] = object{"type": "string", "pattern": "^" + nought + "$"}
+		}
+	default:
+		types, texts = append(types, "integer"), count
+		s["minimum"], s["maximum"] = 1, f.max
+		if f.zero {
+			s["minimum"] = 0
+		}
+	}
+	if f.zero {
+		texts += "|" + nought
+	}
+	if f.off {
+		texts += "|off"
+	}
+	if f.std != "" {
+		s["description"] = about[f.name] + " By default: " + f.std + "."
+		delete(s, "default")
+	}
+	s["type"], s["pattern"] = types, "^("+texts+")?$"
+	return s
+}
