@@ -88,11 +88,13 @@ func (b *Breaker) Allow() (done func(Verdict), err error) {
 }
 
 // Peek returns an OpenError if a request would be refused because b is open. It
-// changes nothing, asks nobody, and does not count probes.
+// changes nothing, asks nobody, and does not count probes; but a forced state
+// whose time is over ends, since who is refused by Peek asks nothing else.
 func (b *Breaker) Peek() error {
 	if f := b.force(); f != nil {
 		return f.refusal(b)
 	}
+	b.transitions.deliver()
 	until := b.opened.Load()
 	if until == 0 || until <= b.silence.now() {
 		return nil
