@@ -46,7 +46,7 @@ func TestForceAndReconfigureModel(t *testing.T) {
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := breaker.Draw(rt, "cfg")
-		steps := rapid.SliceOfN(step, 1, 60).Draw(rt, "steps")
+		steps := rapid.SliceOfN(step, 20, 60).Draw(rt, "steps")
 		wrong := ""
 		synctest.Test(t, func(t *testing.T) { wrong = newForceModel(t, cfg).run(steps) })
 		if wrong != "" {
@@ -125,9 +125,7 @@ func (m *forceModel) do(s deedOfModel) {
 			m.end(m.calls[s.n%len(m.calls)], s.kind[4:])
 		}
 	case "sleep":
-		time.Sleep(s.d)
-		synctest.Wait()
-		m.expireCalls()
+		m.sleep(s.d)
 	case "look":
 		m.look()
 	case "peek":
@@ -245,11 +243,24 @@ func (m *forceModel) report(c *modelCall, verdict string) {
 	}
 }
 
-// expireCalls has the probes that took too long report that they say nothing.
-func (m *forceModel) expireCalls() {
-	for _, c := range m.calls {
-		if !c.expires.IsZero() && time.Now().After(c.expires) {
-			m.report(c, "n")
+// sleep lets time pass, with the moments in it at which a probe has taken too long, and reports that it says nothing.
+func (m *forceModel) sleep(d time.Duration) {
+	for until := time.Now().Add(d); ; {
+		next := until
+		for _, c := range m.calls {
+			if !c.over && !c.expires.IsZero() && c.expires.Before(next) {
+				next = c.expires
+			}
+		}
+		time.Sleep(time.Until(next))
+		synctest.Wait()
+		for _, c := range m.calls {
+			if c.expires.Equal(next) {
+				m.report(c, "n")
+			}
+		}
+		if next.Equal(until) {
+			return
 		}
 	}
 }
