@@ -60,10 +60,11 @@ func (b *Breaker) Classify(c Classifier) {
 // the old ones until it has closed, which pending tells. That is no transition.
 // Exchanges under way report to the window that admitted them.
 func (b *Breaker) Reconfigure(cfg config.Config) (pending bool) {
-	b.rules.Store(newRules(cfg, b.rules.Load().classify))
+	r := newRules(cfg, b.rules.Load().classify)
 	t := &b.transitions
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	b.rules.Store(r)
 	return b.renew(settingsOf(cfg))
 }
 
