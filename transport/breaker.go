@@ -108,12 +108,16 @@ func (b *Breaker) allow() (done func(error), err error) {
 	if f := b.force(); f != nil {
 		return func(error) {}, f.refusal(b)
 	}
-	done, err = b.core.Load().cb.Allow()
+	k := b.core.Load()
+	done, err = k.cb.Allow()
 	b.transitions.deliver()
-	if err != nil {
-		return nil, b.refusal()
+	switch {
+	case err == nil:
+		return done, nil
+	case b.core.Load() != k:
+		return b.allow() // k was replaced meanwhile: it refuses nobody
 	}
-	return done, nil
+	return nil, b.refusal()
 }
 
 func (b *Breaker) refusal() error {
