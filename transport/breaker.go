@@ -60,10 +60,11 @@ func (b *Breaker) Classify(c Classifier) {
 // the old ones until it has closed, which pending tells. That is no transition.
 // Exchanges under way report to the window that admitted them.
 func (b *Breaker) Reconfigure(cfg config.Config) (pending bool) {
-	b.rules.Store(newRules(cfg, b.rules.Load().classify))
+	r := newRules(cfg, b.rules.Load().classify)
 	t := &b.transitions
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	b.rules.Store(r)
 	return b.renew(settingsOf(cfg))
 }
 
@@ -88,11 +89,13 @@ func (b *Breaker) Allow() (done func(Verdict), err error) {
 }
 
 // Peek returns an OpenError if a request would be refused because b is open. It
-// changes nothing, asks nobody, and does not count probes.
+// changes nothing, asks nobody, and does not count probes; but a forced state
+// whose time is over ends, since who is refused by Peek asks nothing else.
 func (b *Breaker) Peek() error {
 	if f := b.force(); f != nil {
 		return f.refusal(b)
 	}
+	b.transitions.deliver()
 	until := b.opened.Load()
 	if until == 0 || until <= b.silence.now() {
 		return nil
@@ -105,12 +108,16 @@ func (b *Breaker) allow() (done func(error), err error) {
 	if f := b.force(); f != nil {
 		return func(error) {}, f.refusal(b)
 	}
-	done, err = b.core.Load().cb.Allow()
+	k := b.core.Load()
+	done, err = k.cb.Allow()
 	b.transitions.deliver()
-	if err != nil {
-		return nil, b.refusal()
+	switch {
+	case err == nil:
+		return done, nil
+	case b.core.Load() != k:
+		return b.allow() // k was replaced meanwhile: it refuses nobody
 	}
-	return done, nil
+	return nil, b.refusal()
 }
 
 func (b *Breaker) refusal() error {

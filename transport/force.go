@@ -30,9 +30,10 @@ func (b *Breaker) setForce(state string, d time.Duration) {
 		}
 	}
 	b.replaceForce(f, nil)
+	b.transitions.deliver()
 }
 
-// force returns the forced state, or nil if there is none, or none any more.
+// force returns the forced state, or nil if there is none, or none any more. That it ended is a transition to be delivered.
 func (b *Breaker) force() *forced {
 	f := b.forced.Load()
 	if f == nil || f.until.IsZero() || time.Now().Before(f.until) {
@@ -46,12 +47,11 @@ func (b *Breaker) force() *forced {
 func (b *Breaker) replaceForce(f, old *forced) {
 	t := &b.transitions
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if old == nil || b.forced.Load() == old {
 		b.forced.Store(f)
 		b.move()
 	}
-	t.mu.Unlock()
-	t.deliver()
 }
 
 // refusal is what a forced breaker answers: nil if it is forced closed.

@@ -17,14 +17,15 @@ type BreakerState struct {
 	OpenUntil time.Time // when probes are let through, or a forced state ends; zero if it is neither or has no end
 
 	// Why the breaker opened last: one of the reasons of Transition, and the share
-	// of failures if it was closed then. Zero if it is closed.
+	// of failures if it was closed then. Zero if it is closed. In a forced state it
+	// is what is below that, to which Automatic goes back.
 	Reason      string
 	FailureRate float64
 }
 
 // State returns the state as of now: a Breaker whose OpenFor has passed is half-open.
 func (b *Breaker) State() BreakerState {
-	f := b.force()
+	b.force()
 	b.core.Load().cb.State() // which makes it half-open when it is time
 	if b.transitions.pending.Load() {
 		go b.transitions.deliver() // a hook must not hold up who looks, for metrics, say
@@ -36,7 +37,7 @@ func (b *Breaker) State() BreakerState {
 	if until := b.opened.Load(); s.State == Open && until != 0 {
 		s.OpenUntil = b.silence.epoch.Add(time.Duration(until))
 	}
-	if f != nil {
+	if f := b.forced.Load(); f != nil { // not the one from before: another may be in its place
 		s.OpenUntil = f.until
 	}
 	return s
