@@ -1,0 +1,177 @@
+package exchange_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	. "github.com/resilient-go/resilient/internal/exchange"
+)
+
+// An execution is a Scope of a client with a context of its own, as the root package makes one.
+type execution struct {
+	Scope
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc
+	freed  atomic.Int32
+
+	mu   sync.Mutex
+	said []int
+}
+
+type clientKey string
+
+// execute begins an execution of the client's with a total, or none if that is 0.
+func execute(ctx context.Context, client string, total time.Duration) *execution {
+	e := &execution{stop: func() {}}
+	e.Parent, e.Outer = ctx, scopeOf(client)(ctx)
+	e.Judge = func(verdict int) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.said = append(e.said, verdict)
+	}
+	e.Free = func() { e.freed.Add(1) }
+	e.ctx, e.cancel = context.WithCancelCause(ctx)
+	if total > 0 {
+		e.Deadline, e.Expired = time.Now().Add(total), map[bool]error{true: errBound, false: errBoom}[client == "sber"]
+		e.ctx, e.stop = context.WithDeadlineCause(e.ctx, e.Deadline, e.Expired)
+	}
+	e.ctx = context.WithValue(e.ctx, clientKey(client), &e.Scope)
+	return e
+}
+
+// leave ends e: its func has returned.
+func (e *execution) leave() {
+	e.Close()
+	e.cancel(&e.Scope) // before stop, which would be a plain cancel
+	e.stop()
+}
+
+func scopeOf(client string) func(ctx context.Context) *Scope {
+	return func(ctx context.Context) *Scope {
+		s, _ := ctx.Value(clientKey(client)).(*Scope)
+		return s
+	}
+}
+
+// newClient is a rig of the layers watch, permit and bound whose exchanges are
+// part of the client's executions: permit borrows, or waits until it may go on.
+func newClient(t *testing.T, client string, base trip) *rig {
+	r := newRig(t, base, "watch", "permit", "bound")
+	r.RoundTripper = (&Layer{
+		Within: scopeOf(client),
+		Begin:  func(*Exchange, *Hold) error { return nil },
+		End:    func(*Exchange, *Hold, Outcome) {},
+		Always: true,
+	}).Wrap(r.RoundTripper)
+	r.begin = func(layer string, x *Exchange) error {
+		if layer == "permit" {
+			x.Borrowed = x.Scope != nil && x.Scope.Borrow()
+		}
+		return nil
+	}
+	r.end = func(layer string, x *Exchange, _ Outcome) {
+		if layer == "permit" && x.Borrowed {
+			x.Scope.Release()
+		}
+	}
+	return r
+}
+
+// A Scope lends its permit to one at a time, to nobody when it is over, and is
+// freed once: when it is over and nobody has the permit.
+func TestScopeModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		freed := 0
+		s := &Scope{Free: func() { freed++ }}
+		lent, over := false, false
+		for _, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"borrow", "borrow", "release", "close"}), 1, 12).Draw(t, "steps") {
+			switch {
+			case step == "borrow":
+				if got := s.Borrow(); got != (!lent && !over) {
+					t.Fatalf("Borrow returned %v, lent %v, over %v", got, lent, over)
+				}
+				lent = lent || !over
+			case step == "release" && lent:
+				s.Release()
+				lent = false
+			case step == "close" && !over:
+				s.Close()
+				over = true
+			}
+			if want := map[bool]int{true: 1}[over && !lent]; freed != want {
+				t.Fatalf("freed %d times, want %d; lent %v, over %v", freed, want, lent, over)
+			}
+		}
+	})
+}
+
+func TestScopeRace(t *testing.T) {
+	for range 2000 {
+		var lent, over, freed atomic.Int32
+		s := &Scope{}
+		s.Free = func() {
+			if freed.Add(1) != 1 || lent.Load() != 0 || over.Load() != 1 {
+				t.Errorf("freed %d times, lent %d, over %d", freed.Load(), lent.Load(), over.Load())
+			}
+		}
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		act := func(f func()) {
+			delay := rand.IntN(8)
+			wg.Go(func() {
+				<-start
+				for range delay {
+					runtime.Gosched()
+				}
+				f()
+			})
+		}
+		for range 3 {
+			act(func() {
+				for range 3 {
+					if !s.Borrow() {
+						continue
+					}
+					if lent.Add(1) != 1 {
+						t.Error("lent twice")
+					}
+					runtime.Gosched()
+					lent.Add(-1)
+					s.Release()
+				}
+			})
+		}
+		act(func() { over.Store(1); s.Close() })
+		close(start)
+		wg.Wait()
+		if freed.Load() != 1 {
+			t.Fatalf("freed %d times", freed.Load())
+		}
+	}
+}
+
+// A Scope's own expiry, and that of one around it, is its bound; nothing else is.
+func TestIsExpiry(t *testing.T) {
+	outer := &Scope{Expired: errBound}
+	inner := &Scope{Outer: &Scope{Outer: outer}, Expired: errOwner} // no total between
+	for _, c := range []struct {
+		s     *Scope
+		cause error
+		want  bool
+	}{
+		{nil, errBound, false}, {nil, nil, false}, {inner, nil, false}, {inner, errBoom, false},
+		{inner, errOwner, true}, {inner, errBound, true}, {outer, errOwner, false}, {outer, errBound, true}, {outer, outer, false},
+	} {
+		if got := c.s.IsExpiry(c.cause); got != c.want {
+			t.Errorf("%+v of %v: %v", c.s, c.cause, got)
+		}
+	}
+}
