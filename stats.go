@@ -91,7 +91,7 @@ func newStats(c *Client) *stats {
 	s.reconfigure(*c.cfg.Load())
 	s.layer = exchange.Layer{Begin: s.begin, End: s.end, Within: c.scope, Always: true, Streams: true}
 	s.pooled = s.layer
-	s.pooled.Begin = s.beginPooled
+	s.pooled.Base = s.lease
 	return s
 }
 
@@ -110,15 +110,14 @@ func (s *stats) begin(x *exchange.Exchange, _ *exchange.Hold) error {
 	return nil
 }
 
-func (s *stats) beginPooled(x *exchange.Exchange, h *exchange.Hold) error {
-	x.Stream = s.streams != nil && x.Request.URL != nil && s.streams(x.Request)
+// lease counts x among the users of the pool. It is called when x is admitted: as many as there
+// are permits then find connections in the pool of then, however long they waited.
+func (s *stats) lease(_ *exchange.Exchange, h *exchange.Hold) http.RoundTripper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.started++
-	s.live[x] = struct{}{}
 	s.pool.users++
-	x.Base, h.Token = s.pool, s.pool
-	return nil
+	h.Token = s.pool
+	return s.pool
 }
 
 func (s *stats) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
