@@ -44,15 +44,14 @@ func samePool(a, b Config) bool {
 	return settings(a) == settings(b)
 }
 
-// beginPooled is begin for an exchange over the pool.
-func (s *stats) beginPooled(x *exchange.Exchange, h *exchange.Hold) error {
-	x.Stream = s.isStream(x.Request)
+// lease counts x among the users of the pool. It is called when x is admitted: as many as there
+// are permits then find connections in the pool of then, however long they waited.
+func (s *stats) lease(_ *exchange.Exchange, h *exchange.Hold) http.RoundTripper {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.start(x)
 	s.pool.users++
-	x.Base, h.Token = s.pool, s.pool
-	return nil
+	h.Token = s.pool
+	return s.pool
 }
 
 // swap makes p the pool.

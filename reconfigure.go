@@ -15,9 +15,9 @@ import (
 // Permits that are out, those who wait and the breaker survive. Exchanges that
 // begin from then on have the new bounds. If the breaker's Window, OpenFor or
 // HalfOpenProbes change, it begins a new window, once it is closed. If settings of
-// the connections change, the pool is replaced: exchanges under way keep the old
-// one, whose idle connections are closed when the last of them has ended, and
-// for that long there may be connections of both.
+// the connections change, the pool is replaced: exchanges that have been admitted
+// keep the old one, whose idle connections are closed when the last of them has
+// ended, and for that long there may be connections of both.
 //
 // What is changed is logged at level Info.
 func (c *Client) Reconfigure(cfg Config) error {
@@ -37,14 +37,20 @@ func (c *Client) Reconfigure(cfg Config) error {
 	if err := c.reg.adopt(c, &full); err != nil {
 		return err
 	}
-	c.sem.Resize(limits(full))
+	swapped := c.base == nil && !samePool(old, full)
+	grows := full.Bulkhead.MaxConcurrent > old.Bulkhead.MaxConcurrent
+	if !grows {
+		c.sem.Resize(limits(full)) // before the pool has fewer connections
+	}
 	c.stats.reconfigure(full)
 	c.timeouts.Reconfigure(full)
 	c.foreign.Reconfigure(full)
 	pending := c.breaker.Reconfigure(full)
-	swapped := c.base == nil && !samePool(old, full)
 	if swapped {
 		c.stats.swap(c.newPool(full))
+	}
+	if grows {
+		c.sem.Resize(limits(full)) // once it has more
 	}
 	c.logger().Info("client reconfigured", slog.String("system", c.name), slog.Any("changed", config.Changed(old, full)),
 		slog.Bool("new_pool", swapped), slog.Bool("breaker_pending", pending))

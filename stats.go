@@ -91,7 +91,7 @@ func newStats(c *Client) *stats {
 	s.reconfigure(*c.cfg.Load())
 	s.layer = exchange.Layer{Begin: s.begin, End: s.end, Within: c.scope, Always: true, Streams: true}
 	s.pooled = s.layer
-	s.pooled.Begin = s.beginPooled
+	s.pooled.Base = s.lease
 	return s
 }
 
@@ -102,21 +102,12 @@ func (s *stats) reconfigure(cfg Config) {
 }
 
 func (s *stats) begin(x *exchange.Exchange, _ *exchange.Hold) error {
-	x.Stream = s.isStream(x.Request)
+	x.Stream = s.streams != nil && x.Request.URL != nil && s.streams(x.Request)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.start(x)
-	return nil
-}
-
-func (s *stats) isStream(req *http.Request) bool {
-	return s.streams != nil && req.URL != nil && s.streams(req)
-}
-
-// start needs the lock.
-func (s *stats) start(x *exchange.Exchange) {
 	s.started++
 	s.live[x] = struct{}{}
+	return nil
 }
 
 func (s *stats) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {

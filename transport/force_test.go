@@ -339,7 +339,10 @@ func TestForceUnderLoad(t *testing.T) {
 		}
 		time.Sleep(time.Microsecond)
 	})
-	again(func(i int) { b.Reconfigure(settings(time.Duration(20+i%2) * time.Microsecond)); time.Sleep(20 * time.Microsecond) })
+	again(func(i int) {
+		b.Reconfigure(settings(time.Duration(20+i%2) * time.Microsecond))
+		time.Sleep(20 * time.Microsecond)
+	})
 	again(func(int) { _ = b.Peek() })
 	again(func(int) {
 		s := b.State()

@@ -32,6 +32,10 @@ type Layer struct {
 	// Begin takes something for x and notes it in h, or refuses x with an error.
 	Begin func(x *Exchange, h *Hold) error
 
+	// Base, if not nil, returns what x is sent through, in place of the chain's base.
+	// It is called once, when all layers have begun.
+	Base func(x *Exchange, h *Hold) http.RoundTripper
+
 	// Answered, if not nil, looks at the response before the caller has it.
 	Answered func(x *Exchange, h *Hold, resp *http.Response)
 

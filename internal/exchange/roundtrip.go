@@ -84,11 +84,13 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 	if upload {
 		x.watchUpload()
 	}
-	x.Sent = true
 	base := c.base
-	if x.Base != nil {
-		base = x.Base
+	for i, l := range x.layers {
+		if l.Base != nil {
+			base = l.Base(x, &x.holds[i])
+		}
 	}
+	x.Sent = true
 	resp, err := x.await(base, req)
 	if err != nil {
 		return nil, err
