@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,6 +203,22 @@ func TestLoadRefusesTexts(t *testing.T) {
 	}
 	if _, err := loadText("f.yaml", "systems: {}\n"+strings.Repeat("#", maxFile-12)); err != nil {
 		t.Error("the largest file: ", err)
+	}
+}
+
+// The example of the package comment is a file that loads (see ExampleLoad).
+func TestDocumentedFile(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("testdata/clients.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	comment := regexp.MustCompile(`(?m)^//\t?`).ReplaceAllString(string(doc), "")
+	if !strings.Contains(comment, "\n"+string(text)) {
+		t.Error("the file in doc.go is another")
 	}
 }
 
