@@ -1,6 +1,6 @@
 // Package config holds the settings of one client of an external system: the
-// [Config] struct, its defaults, its validation, and the environment as a
-// source of it. It is data only; nothing here opens a connection or starts a
+// [Config] struct, its defaults, its validation, and files and the environment as
+// sources of it. It is data only; nothing here opens a connection or starts a
 // goroutine.
 //
 // # Fields
@@ -29,7 +29,8 @@
 //	Breaker.FailureStatus        500-599                          BREAKER_FAILURE_STATUS                 codes and ranges, 100 to 999
 //
 // Where two defaults are named, the larger one holds. The 0.8 is rounded down,
-// and at least 1.
+// and at least 1. In a file the names are those of the environment in lower case,
+// with what follows BULKHEAD_ or BREAKER_ nested: breaker: {open_for: 10s}.
 //
 // # Validation
 //
@@ -39,10 +40,75 @@
 // defaults in place, so a ReadTimeout of 8s alone is refused for the TotalTimeout
 // of 7s that it does not fit into.
 //
+// # Files
+//
+// [Load] reads the settings of all systems from one YAML file, here clients.yaml:
+//
+//	# For every system, unless it says otherwise.
+//	defaults:
+//	  read_timeout: 4s
+//	  breaker:
+//	    slow_call: 2s
+//
+//	systems:
+//	  sber:
+//	    max_connections: 40
+//	    total_timeout: 10s
+//	    bulkhead:
+//	      acquire_timeout: 0 # refuse at once
+//	    breaker:
+//	      open_for: 10s
+//	      failure_status: 429,500-599
+//	  sber-reports: # a compartment of its own
+//	    max_connections: 5
+//	    read_timeout: 30s
+//	    total_timeout: 40s
+//	    breaker:
+//	      open_for: 1m
+//	      slow_call: off
+//	  insurance: # all as above
+//
+// Each field is taken from the first of these that sets it:
+//
+//  1. the environment
+//  2. the system's section of the file
+//  3. the section defaults
+//  4. the default in the table above
+//
+// A field does not bring its neighbours along: a variable for one setting of the
+// breaker leaves the file's others in force. Null and the empty text set nothing, so
+// the next source is asked; the way back to the table is to write its value.
+//
+// A system that the file does not list is there too if the environment has a
+// setting of it by its exact name: CLIENT_PAY_GW__READ_TIMEOUT makes "pay-gw", with
+// '-' for '_'. Such a system has the defaults of the file. There is no variable for
+// the defaults.
+//
+// What can be written in a variable can be written in a file, with or without
+// quotes, and means the same. A file is refused for
+//
+//   - a key that is not known, on any level; what was probably meant is named
+//   - a key that is there twice, and names of systems with one [EnvPrefix]
+//   - a name of a system that [CheckName] refuses
+//   - a list or a map where a value belongs, or the other way round
+//   - aliases, merge keys (<<) and tags: every value has one place, so put what
+//     systems share under defaults
+//   - being empty, having a second document, more than 1 MiB, or what is no UTF-8
+//     or no YAML
+//
+// A fault's place is a file's name, a line and a path of keys, or a variable:
+//
+//	config: clients.yaml:7 systems.sber.read_timeout = "30": must be a duration with a unit …
+//	config: CLIENT_SBER__PROTOCOL = "h2": must be http1 or http2; …
+//
+// [Explain] says where each value comes from, and what is allowed but unwise; so
+// does the command resilient (cmd/resilient), for people and for CI. [Schema] is a
+// JSON schema of such files, for editors.
+//
 // # Environment
 //
 // The variables of the system "sber-reports" begin with CLIENT_SBER_REPORTS__
-// (see [EnvPrefix]); [FromEnv] reads them.
+// (see [EnvPrefix]); [Load] reads those of all systems, [FromEnv] those of one.
 //
 //   - A duration carries a unit ("100ms", "1m30s"); a bare number is refused.
 //   - Numbers are decimal. Spaces are refused, except in a list of statuses.

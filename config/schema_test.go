@@ -24,7 +24,7 @@ func TestSchema(t *testing.T) {
 		t.Error("schema.json is not what the table of fields says: make generate")
 	}
 	for _, f := range fields {
-		if about[f.name] == "" || f.list != nil && items[f.name] == "" {
+		if about[f.name] == "" || f.list != nil && items[f.name].pattern == "" {
 			t.Errorf("%s is not described", f.name)
 		}
 	}
@@ -53,8 +53,13 @@ var about = map[string]string{
 	"Breaker.FailureStatus":       "The response statuses that are failures: codes and ranges from 100 to 999 with commas between them.",
 }
 
-// items is what the lists hold.
-var items = map[string]string{"Breaker.FailureStatus": statusPattern}
+// items is what the lists hold. One item alone may be a number, to YAML.
+var items = map[string]struct {
+	pattern  string
+	min, max int
+}{
+	"Breaker.FailureStatus": {statusPattern, 100, 999},
+}
 
 // The texts that parse takes. They say less than the rules, as no pattern knows
 // the bounds of a duration.
@@ -127,7 +132,12 @@ func (f *field) schema() object {
 			s["enum"] = append(enum, "", nil)
 			return s
 		}
-		types, texts = append(types, "integer"), items[f.name]+"(,"+items[f.name]+")*" // 503 alone is one
+		item := items[f.name]
+		texts = item.pattern + "(," + item.pattern + ")*"
+		if item.max > 0 {
+			types = append(types, "integer")
+			s["minimum"], s["maximum"] = item.min, item.max
+		}
 	case float64:
 		types, texts = append(types, "number"), ratio
 		s["exclusiveMinimum"], s["maximum"] = 0, 1
@@ -135,7 +145,7 @@ func (f *field) schema() object {
 		texts = duration
 		s["default"] = f.format(v)
 		if f.zero { // alone it needs no unit
-			types = append(types, "integer")
+			types, texts = append(types, "integer"), duration+"|"+nought
 			s["minimum"], s["maximum"] = 0, 0
 		} else {
 			s["not"] = object{"type": "string", "pattern": "^" + nought + "$"}
@@ -144,11 +154,9 @@ func (f *field) schema() object {
 		types, texts = append(types, "integer"), count
 		s["minimum"], s["maximum"] = 1, f.max
 		if f.zero {
+			texts += "|[-+]?0+"
 			s["minimum"] = 0
 		}
-	}
-	if f.zero {
-		texts += "|" + nought
 	}
 	if f.off {
 		texts += "|off"
