@@ -1,0 +1,108 @@
+package resilient_test
+
+import (
+	"errors"
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The packages that a user imports.
+var public = []string{
+	"github.com/resilient-go/resilient", "github.com/resilient-go/resilient/config",
+	"github.com/resilient-go/resilient/semaphore", "github.com/resilient-go/resilient/transport",
+}
+
+// compiled is what the compiler has written of these packages and of what they need: files by import paths.
+var compiled = sync.OnceValues(func() (map[string]string, error) {
+	files := map[string]string{}
+	lines, err := golist(append([]string{"-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, public...)...)
+	for _, line := range lines {
+		path, file, _ := strings.Cut(line, " ")
+		files[path] = file
+	}
+	return files, err
+})
+
+// newImporter returns an importer of the public packages, and of what they need.
+func newImporter(t *testing.T) types.Importer {
+	t.Helper()
+	files, err := compiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		if files[path] == "" {
+			return nil, errors.New("no package that is needed here")
+		}
+		return os.Open(files[path])
+	})
+}
+
+func golist(args ...string) ([]string, error) {
+	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	return strings.Split(strings.TrimSpace(string(out)), "\n"), nil
+}
+
+// An exported is a func, or a method, that a package offers.
+type exported struct {
+	name string // "NewClient", "Client.Do"
+	*types.Signature
+}
+
+// exports returns the funcs and methods of a package, also those that are fields.
+func exports(t *testing.T, path string) (all []exported) {
+	t.Helper()
+	pkg, err := newImporter(t).Import(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pkg.Scope().Names() {
+		switch o := pkg.Scope().Lookup(name).(type) {
+		case *types.Func:
+			if o.Exported() {
+				all = append(all, exported{name, o.Signature()})
+			}
+		case *types.TypeName:
+			if !o.Exported() {
+				continue
+			}
+			methods := types.NewMethodSet(types.NewPointer(o.Type()))
+			for i := range methods.Len() {
+				if f := methods.At(i).Obj(); f.Exported() {
+					all = append(all, exported{name + "." + f.Name(), f.Type().(*types.Signature)})
+				}
+			}
+			if s, ok := o.Type().Underlying().(*types.Struct); ok {
+				for i := range s.NumFields() {
+					f := s.Field(i)
+					if signature, ok := f.Type().Underlying().(*types.Signature); ok && f.Exported() {
+						all = append(all, exported{name + "." + f.Name(), signature})
+					}
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s offers nothing", path)
+	}
+	return all
+}
+
+// written returns the types of a signature's parameters or results, as they are written.
+func written(vars *types.Tuple) (all []string) {
+	for i := range vars.Len() {
+		all = append(all, types.TypeString(vars.At(i).Type(), nil))
+	}
+	return all
+}
