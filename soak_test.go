@@ -82,7 +82,7 @@ func newSoak(t *testing.T) *soak {
 	return s
 }
 
-// mixed answers well as often as badly.
+// mixed answers well four times in five.
 func mixed(p testserver.Protocol) http.Handler {
 	bad := []http.Handler{
 		testserver.Status(500), testserver.Status(503), testserver.Status(404), testserver.Abort(), testserver.CutInBody(10, 100),
@@ -95,7 +95,7 @@ func mixed(p testserver.Protocol) http.Handler {
 	}
 	well := testserver.OK(strings.Repeat("ok", 1000))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := rand.IntN(2 * len(bad)); n < len(bad) {
+		if n := rand.IntN(5 * len(bad)); n < len(bad) {
 			bad[n].ServeHTTP(w, r)
 			return
 		}
