@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 		{"explain -h", 0, []string{"Usage: resilient"}, nil, 0},
 		{"schema -h", 0, []string{"Usage: resilient"}, nil, 0},
 		{"", 2, nil, []string{"resilient: no command\n\nUsage: "}, -1},
-		{"expalin " + fine, 2, nil, []string{`resilient: no such command: "expalin"`}, -1},
+		{"print " + fine, 2, nil, []string{`resilient: no such command: "print"`}, -1},
 		{"explain -lint " + fine, 2, nil, []string{"resilient: flag provided but not defined: -lint"}, -1},
 		{"explain " + fine + " " + wrong, 2, nil, []string{"resilient: unexpected argument: "}, -1},
 		{"explain " + fine + " -lint-fails", 2, nil, []string{`unexpected argument: "-lint-fails" (flags come before FILE)`}, -1},
