@@ -1,4 +1,4 @@
-# Needs Go and make; `make race` also a C compiler. The pinned tools build themselves, the first time in a minute or two.
+# Needs Go and make; `make race` and `make reload` also a C compiler. The pinned tools build themselves, the first time in a minute or two.
 
 # Packages whose size is limited (loc), and those that mutants are made of.
 CORE := . config semaphore transport internal/exchange
@@ -12,6 +12,7 @@ MODULES ?= $(filter-out $(PINS) e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mo
 
 COUNT ?= 1
 FUZZTIME ?= 10s
+RELOAD ?= 60s
 BENCH ?= .
 BENCHTIME ?= 1s
 ARGS ?=
@@ -45,6 +46,11 @@ test: ## Vet and test every module
 race: export CGO_ENABLED := 1
 race: ## Test under the race detector, COUNT times; needs a C compiler
 	$(call each,go test -race -shuffle=on -count=$(COUNT) ./...)
+
+.PHONY: reload
+reload: export CGO_ENABLED := 1
+reload: ## Reload a client every 10 ms under load for RELOAD, under the race detector; needs a C compiler
+	go test -race -count=1 -run=TestReloadUnderLoad -reload=$(RELOAD) -v .
 
 .PHONY: bench
 bench: ## Run the benchmarks; BENCH=regexp, BENCHTIME=1s
