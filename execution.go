@@ -109,9 +109,9 @@ func (e *execution) judge(verdict int) {
 // leave ends e, whose func has returned err, or has not returned. It returns what
 // the caller should see of that.
 func (e *execution) leave(returned bool, err error, classify func(error) Verdict) error {
-	defer e.cancel(&e.Scope) // what goes on is governed by the caller's context
 	defer e.stop()
-	defer e.Close() // which reports and gives the permit back, if no exchange has it
+	defer e.cancel(&e.Scope) // what goes on is governed by the caller's context
+	defer e.Close()          // which reports and gives the permit back, if no exchange has it
 	outcome := "panic"
 	e.own = Failure
 	if returned {

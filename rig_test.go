@@ -57,7 +57,7 @@ func newRig(t *testing.T, s setting) *rig {
 		if s.server.Memory { // which is in a bubble
 			synctest.Wait()
 		}
-		if s := r.State(); s.Bulkhead.Active != 0 || s.Bulkhead.Waiting != 0 || s.InFlight != 0 {
+		if s := r.State(); s.Bulkhead.Active != 0 || s.Bulkhead.Waiting != 0 || s.InFlight != 0 || s.Executions != 0 {
 			t.Errorf("not given back: %+v", s)
 		}
 		r.conserved()
@@ -68,6 +68,25 @@ func newRig(t *testing.T, s setting) *rig {
 		server.Close()
 	})
 	return r
+}
+
+// another is a rig of the same server with another client, which is closed before r's.
+func (r *rig) another(name string, cfg resilient.Config, opts ...resilient.Option) *rig {
+	r.Helper()
+	other := *r
+	var err error
+	cfg.Protocol = r.State().Config.Protocol
+	opts = append(opts, resilient.WithDialContext(r.server.Dial), resilient.WithTLSConfig(tlsOf(r)), resilient.WithLogger(discard))
+	if other.Client, err = r.reg.NewClient(name, cfg, opts...); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() {
+		synctest.Wait()
+		other.inside(0, 0, 0)
+		other.conserved()
+		other.Close()
+	})
+	return &other
 }
 
 // inBoth runs f in fake time, over HTTP/1.1 and HTTP/2.
@@ -116,11 +135,16 @@ func (r *rig) metrics() map[string]float64 {
 	all := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			key := strings.TrimPrefix(f.GetName(), "resilient_")
+			key, mine := strings.TrimPrefix(f.GetName(), "resilient_"), false
 			for _, l := range m.GetLabel() {
-				if l.GetName() != "system" {
+				if l.GetName() == "system" {
+					mine = l.GetValue() == r.Name()
+				} else {
 					key += " " + l.GetValue()
 				}
+			}
+			if !mine {
+				continue
 			}
 			all[key] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}

@@ -57,6 +57,18 @@ func (x *Exchange) rewatch(ctx context.Context) {
 	}
 }
 
+// endWithCaller ends the context of x, which is over, with ctx, or with the one that counts if only an execution is over then.
+func (x *Exchange) endWithCaller(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() {
+		if next := governing(ctx); next.Err() == nil {
+			x.endWithCaller(next)
+		} else {
+			x.cancel(next.Err())
+		}
+	})
+	context.AfterFunc(x.Context(), func() { stop() })
+}
+
 // Context is what the layers below, and whatever a Begin waits for, should heed.
 func (x *Exchange) Context() context.Context {
 	if x.done != nil {

@@ -164,9 +164,7 @@ func (x *Exchange) release(good bool) {
 		x.cancel(context.Canceled)
 		return
 	}
-	caller := governing(x.caller)
-	stop := context.AfterFunc(caller, func() { x.cancel(caller.Err()) })
-	context.AfterFunc(x.Context(), func() { stop() })
+	x.endWithCaller(governing(x.caller))
 }
 
 // uploading reports whether the transport has yet to close the caller's body, as far as that is watched.
