@@ -198,9 +198,9 @@ func (r *rig) play(c call) {
 	case "stream":
 		read(resilient.WithBounds(ctx, resilient.Bounds{Total: resilient.Unbounded}))
 	case "execute", "execute in vain":
+		var all sync.WaitGroup
+		defer all.Wait() // not in the func, which is to take as long as was recorded, whatever is refused within it
 		_, _ = resilient.Execute(ctx, r.Client, func(ctx context.Context) (int, error) {
-			var all sync.WaitGroup
-			defer all.Wait()
 			for i := range 3 { // two at nearly the same moment, of which the first has the permit, and one later
 				if c.kind == "execute in vain" {
 					break
