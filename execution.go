@@ -22,7 +22,7 @@ type execution struct {
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc // of the total
 	permit semaphore.Permit
-	done   func(Verdict) // to the breaker
+	done   func(Verdict) // to the breaker; nil if nothing of it counts
 
 	mu   sync.Mutex
 	said [3]int  // verdicts of exchanges
@@ -55,6 +55,9 @@ func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, er
 		e.Deadline = time.Now().Add(total)
 		e.ctx, e.stop = context.WithDeadlineCause(e.ctx, e.Deadline, e.Expired)
 	}
+	if e.done == nil {
+		e.Judge = nil // it would have been refused
+	}
 	e.ctx = context.WithValue(e.ctx, (*scopeKey)(c), &e.Scope)
 	return e, nil
 }
@@ -66,11 +69,14 @@ func (c *Client) admit(e *execution) (err error) {
 		return exchange.CallerError(e.Parent)
 	}
 	if outer := e.Outer; outer != nil && outer.Borrow() {
-		e.permit, e.done = outer, func(v Verdict) { outer.Judge(int(v)) }
+		e.permit = outer
+		if outer.Judge != nil {
+			e.done = func(v Verdict) { outer.Judge(int(v)) }
+		}
 		return nil
 	}
 	if c.opts.observe {
-		e.permit, e.done, err = c.observe()
+		e.permit, e.done, err = c.observe(e.Outer)
 		return err
 	}
 	if err := c.peek(); err != nil {
@@ -178,5 +184,7 @@ func (e *execution) free() {
 		v = Neutral
 	}
 	e.mu.Unlock()
-	e.done(v)
+	if e.done != nil {
+		e.done(v)
+	}
 }

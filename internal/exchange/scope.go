@@ -13,12 +13,12 @@ import (
 //
 // The exported fields are set before it is used.
 type Scope struct {
-	Parent   context.Context // the caller's, of which the execution's own is a child
-	Outer    *Scope          // the execution of the same client around this one, if any
-	Deadline time.Time       // when the execution's context ends by its own bound; zero if it has none
-	Expired  error           // the cause of that
-	Judge    func(verdict int)
-	Free     func() // called once, when the execution is over and no exchange uses its permit
+	Parent   context.Context   // the caller's, of which the execution's own is a child
+	Outer    *Scope            // the execution of the same client around this one, if any
+	Deadline time.Time         // when the execution's context ends by its own bound; zero if it has none
+	Expired  error             // the cause of that
+	Judge    func(verdict int) // nil: nothing counts of what is within it
+	Free     func()            // called once, when the execution is over and no exchange uses its permit
 
 	mu         sync.Mutex
 	lent, over bool
