@@ -13,6 +13,8 @@ import (
 
 	"github.com/resilient-go/resilient"
 	"github.com/resilient-go/resilient/internal/testserver"
+	"github.com/resilient-go/resilient/semaphore"
+	"github.com/resilient-go/resilient/transport"
 )
 
 // open is Execute around a request whose body is the caller's.
@@ -146,6 +148,14 @@ func TestExecuteContextKept(t *testing.T) {
 		insurer := r.another("insurer", permits(1))
 		if err := insurer.fetch(kept, "/"); err != nil { // another client's is no other
 			r.Error(err)
+		}
+		base := r.server.Transport()
+		defer base.CloseIdleConnections()
+		bare := transport.Chain(base, transport.Bulkhead(semaphore.New("bare", semaphore.Limits{MaxConcurrent: 1}), 0, nil))
+		if resp, err := bare.RoundTrip(r.request(kept, "GET", nil)); err != nil { // nor is a chain of the caller's own
+			r.Error(err)
+		} else {
+			io.Copy(io.Discard, resp.Body)
 		}
 		r.server.On("/hang", testserver.HangBeforeHeaders())
 		time.Sleep(58800 * time.Millisecond) // and 200 in the queue

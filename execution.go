@@ -30,18 +30,10 @@ type execution struct {
 	only bool    // own counts alone: a classifier's
 }
 
-// A scopeKey finds a client's innermost execution in a context.
-type scopeKey Client
-
-func (c *Client) scope(ctx context.Context) *exchange.Scope {
-	s, _ := ctx.Value((*scopeKey)(c)).(*exchange.Scope)
-	return s
-}
-
 // enter admits an execution. A total of 0 is TotalTimeout, a negative one none.
 func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, error) {
 	e := &execution{c: c, stop: func() {}}
-	e.Parent, e.Outer, e.Judge, e.Free = ctx, c.scope(ctx), e.judge, e.free
+	e.Client, e.Parent, e.Around, e.Judge, e.Free = c, ctx, exchange.ScopeIn(ctx), e.judge, e.free
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	c.stats.enter(e) // before it has a permit, so that a client is not over meanwhile
 	if err := c.admit(e); err != nil {
@@ -55,7 +47,7 @@ func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, er
 		e.Deadline = time.Now().Add(total)
 		e.ctx, e.stop = context.WithDeadlineCause(e.ctx, e.Deadline, e.Expired)
 	}
-	e.ctx = context.WithValue(e.ctx, (*scopeKey)(c), &e.Scope)
+	e.ctx = e.In(e.ctx)
 	return e, nil
 }
 
@@ -65,7 +57,7 @@ func (c *Client) admit(e *execution) (err error) {
 	if err := e.Parent.Err(); err != nil {
 		return exchange.CallerError(e.Parent)
 	}
-	if outer := e.Outer; outer != nil && outer.Borrow() {
+	if outer := e.Around.Of(c); outer != nil && outer.Borrow() {
 		e.permit, e.done = outer, func(v Verdict) { outer.Judge(int(v)) }
 		return nil
 	}

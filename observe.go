@@ -25,7 +25,7 @@ func (c *Client) observer() transport.Layer {
 				return nil
 			}
 			permit, done, err := c.observe()
-			x.Scope = &exchange.Scope{Outer: x.Scope, Judge: func(v int) { done(Verdict(v)) }}
+			x.Scope = &exchange.Scope{Client: c, Around: x.Scope, Judge: func(v int) { done(Verdict(v)) }}
 			x.Borrowed, h.Token = true, permit
 			return err
 		},

@@ -347,7 +347,7 @@ func TestExecutionsLeaveNothing(t *testing.T) {
 	caller, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := (&Layer{
-		Within: scopeOf("sber"),
+		Client: "sber",
 		Begin:  func(x *Exchange, _ *Hold) error { x.Borrowed = x.Scope.Borrow(); return nil },
 		End: func(x *Exchange, _ *Hold, _ Outcome) {
 			if x.Borrowed {

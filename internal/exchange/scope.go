@@ -13,8 +13,9 @@ import (
 //
 // The exported fields are set before it is used.
 type Scope struct {
+	Client   any             // whose execution it is
 	Parent   context.Context // the caller's, of which the execution's own is a child
-	Outer    *Scope          // the execution of the same client around this one, if any
+	Around   *Scope          // the execution around this one, of whatever client, if any
 	Deadline time.Time       // when the execution's context ends by its own bound; zero if it has none
 	Expired  error           // the cause of that
 	Judge    func(verdict int)
@@ -22,6 +23,25 @@ type Scope struct {
 
 	mu         sync.Mutex
 	lent, over bool
+}
+
+type scopeKey struct{}
+
+// In returns ctx as the execution's own.
+func (s *Scope) In(ctx context.Context) context.Context { return context.WithValue(ctx, scopeKey{}, s) }
+
+// ScopeIn returns the innermost execution that ctx is of, or nil.
+func ScopeIn(ctx context.Context) *Scope {
+	s, _ := ctx.Value(scopeKey{}).(*Scope)
+	return s
+}
+
+// Of returns the innermost of client's among s and those around it, or nil.
+func (s *Scope) Of(client any) *Scope {
+	for s != nil && s.Client != client {
+		s = s.Around
+	}
+	return s
 }
 
 func (s *Scope) Error() string { return "exchange: the execution is over" }
@@ -59,9 +79,9 @@ func (s *Scope) Close() {
 	}
 }
 
-// IsExpiry reports whether cause is the end of s, or of one around it, by its own bound.
+// IsExpiry reports whether cause is the end of s, or of one of the same client's around it, by its own bound.
 func (s *Scope) IsExpiry(cause error) bool {
-	for ; s != nil; s = s.Outer {
+	for ; s != nil; s = s.Around.Of(s.Client) {
 		if s.Expired != nil && s.Expired == cause {
 			return true
 		}
@@ -85,7 +105,7 @@ func governing(ctx context.Context) context.Context {
 // CallerDeadline returns the caller's deadline: not that of an execution of ours, which is a bound.
 func (x *Exchange) CallerDeadline() (time.Time, bool) {
 	d, ok := governing(x.caller).Deadline()
-	for s := x.Scope; s != nil; s = s.Outer {
+	for s := x.Scope; s != nil; s = s.Around.Of(s.Client) {
 		if ok && d.Equal(s.Deadline) {
 			d, ok = s.Parent.Deadline()
 		}
