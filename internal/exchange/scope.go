@@ -102,6 +102,32 @@ func governing(ctx context.Context) context.Context {
 	return ctx
 }
 
+// Governed returns ctx or, if that ended only because an execution is over, one
+// with its values that ends as the one around the execution does.
+func Governed(ctx context.Context) context.Context {
+	if ctx.Err() != nil {
+		if over, ok := context.Cause(ctx).(*Scope); ok { //nolint:errorlint // as in governing
+			return &governed{governing(over.Parent), ctx}
+		}
+	}
+	return ctx
+}
+
+type governed struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns what the context for values has, unless that is a context:
+// package context looks so for what ends one and why.
+func (g *governed) Value(key any) any {
+	v := g.values.Value(key)
+	if _, ok := v.(context.Context); ok {
+		return g.Context.Value(key)
+	}
+	return v
+}
+
 // CallerDeadline returns the caller's deadline: not that of an execution of ours, which is a bound.
 func (x *Exchange) CallerDeadline() (time.Time, bool) {
 	d, ok := governing(x.caller).Deadline()
