@@ -79,16 +79,17 @@ func (c *Client) admit(e *execution) (err error) {
 	return err
 }
 
+// refusalName names what kept an execution out. The cause of the caller's end may be another system's refusal.
 func refusalName(err error) string {
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "cancelled"
 	case errors.Is(err, ErrBulkheadFull):
 		return "refused_full"
 	case errors.Is(err, ErrCircuitOpen):
 		return "refused_open"
-	case errors.Is(err, ErrClosed):
-		return "refused_closed"
 	}
-	return "cancelled"
+	return "refused_closed"
 }
 
 // judge notes what an exchange says.
