@@ -92,8 +92,11 @@ func refusalName(err error) string {
 	return "refused_closed"
 }
 
-// judge notes what an exchange says.
+// judge notes what an exchange says. What is no verdict is a failure, as for the breaker.
 func (e *execution) judge(verdict int) {
+	if verdict < 0 || verdict >= len(e.said) {
+		verdict = int(Failure)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.said[verdict]++
