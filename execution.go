@@ -30,18 +30,10 @@ type execution struct {
 	only bool    // own counts alone: a classifier's
 }
 
-// A scopeKey finds a client's innermost execution in a context.
-type scopeKey Client
-
-func (c *Client) scope(ctx context.Context) *exchange.Scope {
-	s, _ := ctx.Value((*scopeKey)(c)).(*exchange.Scope)
-	return s
-}
-
 // enter admits an execution. A total of 0 is TotalTimeout, a negative one none.
 func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, error) {
 	e := &execution{c: c, stop: func() {}}
-	e.Parent, e.Outer, e.Judge, e.Free = ctx, c.scope(ctx), e.judge, e.free
+	e.Client, e.Parent, e.Around, e.Judge, e.Free = c, ctx, exchange.ScopeIn(ctx), e.judge, e.free
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	c.stats.enter(e) // before it has a permit, so that a client is not over meanwhile
 	if err := c.admit(e); err != nil {
@@ -58,7 +50,7 @@ func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, er
 	if e.done == nil {
 		e.Judge = nil // it would have been refused
 	}
-	e.ctx = context.WithValue(e.ctx, (*scopeKey)(c), &e.Scope)
+	e.ctx = e.In(e.ctx)
 	return e, nil
 }
 
@@ -68,7 +60,7 @@ func (c *Client) admit(e *execution) (err error) {
 	if err := e.Parent.Err(); err != nil {
 		return exchange.CallerError(e.Parent)
 	}
-	if outer := e.Outer; outer != nil && outer.Borrow() {
+	if outer := e.Around.Of(c); outer != nil && outer.Borrow() {
 		e.permit = outer
 		if outer.Judge != nil {
 			e.done = func(v Verdict) { outer.Judge(int(v)) }
@@ -76,7 +68,7 @@ func (c *Client) admit(e *execution) (err error) {
 		return nil
 	}
 	if c.opts.observe {
-		e.permit, e.done, err = c.observe(e.Outer)
+		e.permit, e.done, err = c.observe(e.Around.Of(c))
 		return err
 	}
 	if err := c.peek(); err != nil {
@@ -93,20 +85,24 @@ func (c *Client) admit(e *execution) (err error) {
 	return err
 }
 
+// refusalName names what kept an execution out. The cause of the caller's end may be another system's refusal.
 func refusalName(err error) string {
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "cancelled"
 	case errors.Is(err, ErrBulkheadFull):
 		return "refused_full"
 	case errors.Is(err, ErrCircuitOpen):
 		return "refused_open"
-	case errors.Is(err, ErrClosed):
-		return "refused_closed"
 	}
-	return "cancelled"
+	return "refused_closed"
 }
 
-// judge notes what an exchange says.
+// judge notes what an exchange says. What is no verdict is a failure, as for the breaker.
 func (e *execution) judge(verdict int) {
+	if verdict < 0 || verdict >= len(e.said) {
+		verdict = int(Failure)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.said[verdict]++

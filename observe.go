@@ -25,7 +25,7 @@ func (c *Client) observer() transport.Layer {
 				return nil
 			}
 			permit, done, err := c.observe(x.Scope)
-			x.Scope = &exchange.Scope{Outer: x.Scope}
+			x.Scope = &exchange.Scope{Client: c, Around: x.Scope}
 			if done != nil {
 				x.Scope.Judge = func(v int) { done(Verdict(v)) }
 			}
