@@ -28,7 +28,8 @@ import (
 // system's: it counts as success.
 //
 // The error is c's refusal (ErrUnavailable), ctx's end, or what fn returned; if the
-// total was over then, it matches ErrTimeout too. A panic goes on unchanged.
+// total was over then, or c's Shutdown had ended it, it matches ErrTimeout or ErrClosed
+// too. A panic goes on unchanged.
 func Execute[T any](ctx context.Context, c *Client, fn func(context.Context) (T, error)) (T, error) {
 	return Call[T]{}.Do(ctx, c, fn)
 }
