@@ -136,12 +136,19 @@ func (e *execution) ended(err error) (outcome string, seen error) {
 		return "timeout", err
 	case closed != nil && closed.System == e.c.name && !errors.Is(err, ErrClosed):
 		return "cancelled", e.because(err)
-	case e.ctx.Err() != nil, timeout != nil && timeout.Phase == transport.PhaseDeadline:
+	case e.ctx.Err() != nil, e.isCallers(timeout):
 		return "cancelled", err
 	case timeout != nil:
 		return "timeout", err
 	}
 	return "error", err
+}
+
+// isCallers reports whether t, if not nil, is due to the caller's deadline, and not
+// to our total or to what the func has set itself, which a request takes for its caller's too.
+func (e *execution) isCallers(t *TimeoutError) bool {
+	d, ok := e.ctx.Deadline()
+	return t != nil && t.Phase == transport.PhaseDeadline && ok && !e.IsTotal(d)
 }
 
 // because adds what ended e to err, or returns that alone if err says no more.
