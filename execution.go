@@ -128,23 +128,42 @@ func (e *execution) leave(returned bool, err error, classify func(error) Verdict
 	return err
 }
 
-// ended names how the func ended, and says that the total is over where the func's own error does not.
+// ended names how the func ended, and says that the total is over, or c closed, where the func's own error does not.
 func (e *execution) ended(err error) (outcome string, seen error) {
 	timeout, _ := errors.AsType[*TimeoutError](err)
+	closed, _ := context.Cause(e.ctx).(*ClosedError) //nolint:errorlint // what Shutdown cancels e with
 	switch {
 	case err == nil:
 		return "success", nil
 	case e.expired():
 		if timeout == nil {
-			err = exchange.Because(context.Cause(e.ctx), err)
+			err = e.because(err)
 		}
 		return "timeout", err
-	case e.ctx.Err() != nil, timeout != nil && timeout.Phase == transport.PhaseDeadline:
+	case closed != nil && closed.System == e.c.name && !errors.Is(err, ErrClosed):
+		return "cancelled", e.because(err)
+	case e.ctx.Err() != nil, e.isCallers(timeout):
 		return "cancelled", err
 	case timeout != nil:
 		return "timeout", err
 	}
 	return "error", err
+}
+
+// isCallers reports whether t, if not nil, is due to the caller's deadline, and not
+// to our total or to what the func has set itself, which a request takes for its caller's too.
+func (e *execution) isCallers(t *TimeoutError) bool {
+	d, ok := e.ctx.Deadline()
+	return t != nil && t.Phase == transport.PhaseDeadline && ok && !e.IsTotal(d)
+}
+
+// because adds what ended e to err, or returns that alone if err says no more.
+func (e *execution) because(err error) error {
+	cause := context.Cause(e.ctx)
+	if err == e.ctx.Err() { //nolint:errorlint // one that wraps it says more
+		return cause
+	}
+	return exchange.Because(cause, err)
 }
 
 // expired reports whether a total of ours has ended e.

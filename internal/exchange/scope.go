@@ -89,6 +89,16 @@ func (s *Scope) IsExpiry(cause error) bool {
 	return false
 }
 
+// IsTotal reports whether deadline is that of s, or of one of the same client's around it.
+func (s *Scope) IsTotal(deadline time.Time) bool {
+	for ; s != nil; s = s.Around.Of(s.Client) {
+		if deadline.Equal(s.Deadline) {
+			return true
+		}
+	}
+	return false
+}
+
 // governing returns the context that decides about ctx's end: ctx itself, or,
 // if that ended only because an execution is over, the one around the execution.
 func governing(ctx context.Context) context.Context {
