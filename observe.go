@@ -9,8 +9,9 @@ import (
 // Observe makes the bulkhead and the breaker count what they would refuse, in
 // would_refuse_total, and refuse nothing: to see what they would do before they
 // do it. They decide as with AcquireTimeout = NoWait. A request that would be refused
-// takes no permit and reports nothing. The timeouts stay, and a closed client
-// refuses. NewClient warns of it in the log, for a client that observes is not protected.
+// takes no permit and reports nothing. The timeouts stay, as does MaxConnsPerHost,
+// beyond which requests wait for a connection; and a closed client refuses. NewClient
+// warns of it in the log, for a client that observes is not protected.
 func Observe() Option {
 	return option("Observe", false, func(o *options) { o.observe = true })
 }
