@@ -21,7 +21,7 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	var done func(error)
 	if x.Borrowed {
 		scope := x.Scope
-		done = func(err error) { scope.Judge(int(verdictOf(err))) }
+		done = func(err error) { scope.Say(int(verdictOf(err))) }
 	} else {
 		var err error
 		if done, err = b.allow(); err != nil {
@@ -53,7 +53,7 @@ func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outco
 	defer func() {
 		switch t := h.Token.(type) {
 		case *exchange.Scope:
-			t.Judge(int(v))
+			t.Say(int(v))
 		case *probe:
 			t.report(b, v)
 		case func(error):
