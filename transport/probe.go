@@ -14,14 +14,14 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	own := b.rules.Load().total
 	total := pick(own, boundsOf(x).Total)
 	stream := total < 0 || total > own
-	if x.Borrowed && !stream {
-		h.Token = x.Scope
+	lender := x.Lender
+	if lender != nil && !stream {
+		h.Token = lender
 		return nil
 	}
 	var done func(error)
-	if x.Borrowed {
-		scope := x.Scope
-		done = func(err error) { scope.Say(int(verdictOf(err))) }
+	if lender != nil {
+		done = func(err error) { lender.Say(int(verdictOf(err))) }
 	} else {
 		var err error
 		if done, err = b.allow(); err != nil {

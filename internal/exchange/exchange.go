@@ -26,7 +26,7 @@ type Exchange struct {
 	Stream   bool              // set by a layer: neither its total nor its silence is to be bounded
 	Base     http.RoundTripper // set by a layer: what it is sent through, in place of the chain's; nil = that
 	Scope    *Scope            // the execution that it is part of, or nil
-	Borrowed bool              // set by a layer: it uses Scope's permit and reports there
+	Lender   *Scope            // set by a layer: whose permit it uses, and to which it reports; nil if to none
 
 	layers []*Layer
 	holds  [maxLayers]Hold

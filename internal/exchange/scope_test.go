@@ -67,13 +67,15 @@ func newClient(t *testing.T, client string, base trip) *rig {
 	}).Wrap(r.RoundTripper)
 	r.begin = func(layer string, x *Exchange) error {
 		if layer == "permit" {
-			x.Borrowed = x.Scope != nil && x.Scope.Borrow()
+			if x.Scope != nil && x.Scope.Borrow() {
+				x.Lender = x.Scope
+			}
 		}
 		return nil
 	}
 	r.end = func(layer string, x *Exchange, _ Outcome) {
-		if layer == "permit" && x.Borrowed {
-			x.Scope.Release()
+		if layer == "permit" && x.Lender != nil {
+			x.Lender.Release()
 		}
 	}
 	return r
