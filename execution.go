@@ -33,7 +33,7 @@ type execution struct {
 // enter admits an execution. A total of 0 is TotalTimeout, a negative one none.
 func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, error) {
 	e := &execution{c: c, stop: func() {}}
-	e.Client, e.Parent, e.Around, e.Judge, e.Free = c, ctx, exchange.ScopeIn(ctx), e.judge, e.free
+	e.Client, e.Parent, e.Around, e.Judge, e.Report, e.Free = c, ctx, exchange.ScopeIn(ctx), e.judge, e.report, e.free
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	c.stats.enter(e) // before it has a permit, so that a client is not over meanwhile
 	if err := c.admit(e); err != nil {
@@ -63,7 +63,7 @@ func (c *Client) admit(e *execution) (err error) {
 	if outer := e.Around.Of(c); outer != nil && outer.Borrow() {
 		e.permit = outer
 		if outer.Judge != nil {
-			e.done = func(v Verdict) { outer.Judge(int(v)) }
+			e.done = func(v Verdict) { outer.Say(int(v)) }
 		}
 		return nil
 	}
@@ -183,10 +183,8 @@ func (e *execution) verdict(outcome string, err error) Verdict {
 	return Failure
 }
 
-// free reports to the breaker and gives the permit back.
-func (e *execution) free() {
-	defer e.c.stats.leave(e)
-	defer e.permit.Release()
+// report tells the breaker the verdict.
+func (e *execution) report() {
 	e.mu.Lock()
 	v := e.own
 	switch {
@@ -202,4 +200,10 @@ func (e *execution) free() {
 	if e.done != nil {
 		e.done(v)
 	}
+}
+
+// free gives the permit back.
+func (e *execution) free() {
+	defer e.c.stats.leave(e)
+	e.permit.Release()
 }
