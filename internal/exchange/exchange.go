@@ -23,10 +23,10 @@ type Exchange struct {
 	Answered time.Duration // the headers had come
 	Status   int           // of the response; 0 if there is none
 
-	Stream   bool              // set by a layer: neither its total nor its silence is to be bounded
-	Base     http.RoundTripper // set by a layer: what it is sent through, in place of the chain's; nil = that
-	Scope    *Scope            // the execution that it is part of, or nil
-	Lender   *Scope            // set by a layer: whose permit it uses, and to which it reports; nil if to none
+	Stream bool              // set by a layer: neither its total nor its silence is to be bounded
+	Base   http.RoundTripper // set by a layer: what it is sent through, in place of the chain's; nil = that
+	Scope  *Scope            // the execution that it is part of, or nil
+	Lender *Scope            // set by a layer: whose permit it uses, and to which it reports; nil if to none
 
 	layers []*Layer
 	holds  [maxLayers]Hold
