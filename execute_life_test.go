@@ -151,6 +151,34 @@ func TestCloseWithExecutions(t *testing.T) {
 	})
 }
 
+// Close ends at once what left a func that has returned: a body that nobody reads, an upgraded connection.
+func TestCloseAfterExecutions(t *testing.T) {
+	inOne(t, setting{}, func(r *rig) {
+		other := r.another("insurer", resilient.Config{})
+		r.server.On("/stall", testserver.StallInBody(1))
+		idle := other.open(r.Context(), "/stall")
+		r.server.On("/upgrade", testserver.Upgrade())
+		conn, err := resilient.Execute(r.Context(), other.Client, func(ctx context.Context) (*http.Response, error) {
+			req := other.upgrade(ctx)
+			req.URL.Path = "/upgrade"
+			return other.RoundTrip(req)
+		})
+		if err != nil {
+			r.Fatal(err)
+		}
+		other.inside(2, 2, 2)
+		other.Close()
+		other.inside(0, 0, 0)
+		if n := len(r.reg.Names()); n != 1 {
+			r.Errorf("%d clients", n)
+		}
+		for _, b := range []io.Reader{idle.Body, conn.Body} {
+			_, err := io.ReadAll(b)
+			r.is(err, resilient.ErrClosed)
+		}
+	})
+}
+
 // Shutdown and executions that begin, nest, leave bodies behind and end: everything is given back, and the name is free when it is.
 func TestShutdownRacesExecute(t *testing.T) {
 	server, err := testserver.Start(testserver.Options{})

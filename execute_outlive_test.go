@@ -256,6 +256,94 @@ func TestExecuteGoroutineOutlives(t *testing.T) {
 	})
 }
 
+// Nothing is left with a long-lived context, however executions with it end.
+func TestExecuteLeavesNothing(t *testing.T) {
+	inBoth(t, setting{cfg: permits(1)}, func(r *rig) {
+		r.server.On("/hang", testserver.HangBeforeHeaders())
+		watched := 0
+		ctx := &counting{Context: context.WithoutCancel(r.Context()), done: make(chan struct{}), watched: &watched}
+		call := resilient.Call[string]{Total: time.Second}
+		for name, f := range map[string]func(){
+			"nothing":       func() { r.execute(ctx, func(context.Context) error { return nil }) },
+			"a request":     func() { r.execute(ctx, func(ctx context.Context) error { return r.fetch(ctx, "/") }) },
+			"a body":        func() { io.Copy(io.Discard, r.open(ctx, "/").Body) },
+			"a closed body": func() { r.open(ctx, "/").Body.Close() },
+			"the total":     func() { r.call(ctx, call, func(ctx context.Context) error { return r.fetch(ctx, "/hang") }) },
+			"without one": func() {
+				resilient.Call[int]{Total: resilient.Unbounded}.Do(ctx, r.Client, func(context.Context) (int, error) { return 0, nil })
+			},
+			"forced open": func() { r.ForceOpen(0); r.execute(ctx, nil); r.Automatic() },
+			"full":        func() { r.execute(ctx, func(context.Context) error { return r.execute(ctx, nil) }) },
+			"nested": func() {
+				r.execute(ctx, func(ctx context.Context) error { return r.execute(ctx, func(context.Context) error { return nil }) })
+			},
+			"nested, a body": func() {
+				var resp *http.Response
+				r.execute(ctx, func(ctx context.Context) error { resp = r.open(ctx, "/"); return nil })
+				io.Copy(io.Discard, resp.Body)
+			},
+			"panic": func() {
+				defer func() { _ = recover() }()
+				r.execute(ctx, func(context.Context) error { panic(errBoom) })
+			},
+		} {
+			f()
+			synctest.Wait()
+			if watched != 0 {
+				r.Errorf("%s: %d watches are left", name, watched)
+			}
+		}
+	})
+}
+
+// A counting context counts those who want to know of its end.
+type counting struct {
+	context.Context
+	done    chan struct{}
+	watched *int
+}
+
+func (c *counting) Done() <-chan struct{} { return c.done }
+func (c *counting) AfterFunc(func()) func() bool {
+	*c.watched++
+	return func() bool { *c.watched--; return true }
+}
+
+// Requests over another base, and through a RoundTripper of the caller's own around the client, are the client's too.
+func TestExecuteOverAnotherBase(t *testing.T) {
+	inOne(t, setting{cfg: permits(1)}, func(r *rig) {
+		wrapped := r.over(func(req *http.Request) (*http.Response, error) {
+			r.inside(1, 1, 1)
+			return answer(req, 200, hooked{}), nil
+		})
+		retries := roundTripper(func(req *http.Request) (*http.Response, error) {
+			for {
+				resp, err := r.RoundTrip(req.Clone(req.Context()))
+				if err != nil || resp.StatusCode != 503 {
+					return resp, err
+				}
+				resp.Body.Close()
+				r.inside(1, 0, 1) // no permit but the func's is held while it waits
+				time.Sleep(time.Second)
+			}
+		})
+		r.server.Default(testserver.Burst(2, 503, testserver.OK("ok")))
+		err := r.execute(r.Context(), func(ctx context.Context) error {
+			for _, rt := range []http.RoundTripper{wrapped, &retries} {
+				resp, err := rt.RoundTrip(r.request(ctx, "GET", nil))
+				if err != nil {
+					return err
+				}
+				io.Copy(io.Discard, resp.Body)
+			}
+			return nil
+		})
+		if err != nil {
+			r.Error(err)
+		}
+	})
+}
+
 // An upload that goes on when the headers are there is not broken off when the func returns.
 func TestExecuteUploadGoesOn(t *testing.T) {
 	inBoth(t, setting{}, func(r *rig) {

@@ -69,6 +69,20 @@ func TestExecuteTotal(t *testing.T) {
 			r.expired(err, 2*time.Second)
 			return err
 		}, 2 * time.Second, 2 * time.Second, "timeout timeout"},
+		{"of an execution around, and over", 2 * time.Second, func(r *rig, ctx context.Context) error {
+			<-ctx.Done()
+			err := r.execute(ctx, func(context.Context) error { r.Error("called"); return nil })
+			r.expired(err, 2*time.Second)
+			return err
+		}, 2 * time.Second, 2 * time.Second, "timeout timeout"},
+		{"of an execution around, in the queue", 2 * time.Second, func(r *rig, ctx context.Context) error {
+			time.Sleep(1950 * time.Millisecond)
+			go r.fetch(ctx, "/hang") // has the permit
+			time.Sleep(1)
+			err := r.execute(ctx, func(context.Context) error { r.Error("called"); return nil })
+			r.expired(err, 2*time.Second)
+			return err
+		}, 2 * time.Second, 2 * time.Second, "timeout timeout"},
 		{"of an execution around, in an exchange", 2 * time.Second, func(r *rig, ctx context.Context) error {
 			return r.execute(ctx, func(ctx context.Context) error { return r.fetch(ctx, "/hang") })
 		}, 2 * time.Second, 2 * time.Second, "timeout timeout"},

@@ -141,6 +141,7 @@ func TestExecuteVerdict(t *testing.T) {
 			return map[bool]resilient.Verdict{true: resilient.Neutral, false: resilient.Failure}[err == errBoom]
 		}}, nil, fails, resilient.Neutral, "error"},
 		{"Classify: no verdict at all", says(42), nil, good, resilient.Failure, "success"},
+		{"WithClassifier: no verdict at all", call{}, nil, func(r *rig, ctx context.Context) error { return r.fetch(ctx, "/odd") }, resilient.Failure, "success"},
 		{"Classify: panics", never, nil, good, resilient.Neutral, "success"},
 		{"Classify: ends its goroutine", call{Classify: func(error) resilient.Verdict { runtime.Goexit(); return 0 }}, nil, one(bad, fails), resilient.Neutral, "error"},
 		{"nested, failed", call{}, nil, func(r *rig, ctx context.Context) error {
@@ -172,7 +173,16 @@ func TestExecuteVerdict(t *testing.T) {
 		}, resilient.Neutral, "error"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inBoth(t, setting{cfg: probes(1)}, func(r *rig) {
+			classify := resilient.WithClassifier(func(resp *http.Response, err error) resilient.Verdict {
+				switch {
+				case resp != nil && resp.Request.URL.Path == "/odd":
+					return 42
+				case err != nil, resp.StatusCode >= 500:
+					return resilient.Failure
+				}
+				return resilient.Success
+			})
+			inBoth(t, setting{cfg: probes(1), opts: []resilient.Option{classify}}, func(r *rig) {
 				r.server.On("/fails", testserver.Status(500))
 				r.server.On("/404", testserver.Status(404))
 				r.server.On("/hang", testserver.HangBeforeHeaders())

@@ -86,6 +86,7 @@ type crowd struct {
 
 func (c *crowd) walk(ctx context.Context, steps []step) {
 	for _, s := range steps {
+		ctx := ctx
 		c.mu.Lock()
 		if s.Kept && c.kept != nil {
 			ctx = c.kept

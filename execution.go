@@ -37,6 +37,9 @@ func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, er
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	c.stats.enter(e) // before it has a permit, so that a client is not over meanwhile
 	if err := c.admit(e); err != nil {
+		if cause := context.Cause(ctx); e.IsExpiry(cause) && errors.Is(err, context.DeadlineExceeded) {
+			err = cause // the total of an execution around it, which is no caller's end
+		}
 		e.cancel(&e.Scope)
 		c.stats.executionEnded(refusalName(err))
 		c.stats.leave(e)
@@ -87,7 +90,10 @@ func (c *Client) admit(e *execution) (err error) {
 
 // refusalName names what kept an execution out. The cause of the caller's end may be another system's refusal.
 func refusalName(err error) string {
+	_, timeout := err.(*TimeoutError) //nolint:errorlint // that of an execution around it; what is deeper inside is the caller's
 	switch {
+	case timeout:
+		return "timeout"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "cancelled"
 	case errors.Is(err, ErrBulkheadFull):
