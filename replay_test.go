@@ -79,9 +79,13 @@ func TestObserveDecidesAsEnforcing(t *testing.T) {
 func replay(t *testing.T, load []call, opts ...resilient.Option) (story []string) {
 	r := &rig{T: t, prom: prometheus.NewRegistry()}
 	r.reg = resilient.NewRegistry(resilient.WithRegisterer(r.prom))
-	start, transitions := time.Now(), &strings.Builder{}
+	start := time.Now()
+	var mu sync.Mutex // guards told
+	var told strings.Builder
 	hook := resilient.OnStateChange(func(tr resilient.Transition) {
-		fmt.Fprintf(transitions, " %v:%s>%s,%s,%.2f", time.Since(start), tr.From, tr.To, tr.Reason, tr.FailureRate)
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(&told, " %v:%s>%s,%s,%.2f", time.Since(start), tr.From, tr.To, tr.Reason, tr.FailureRate)
 	})
 	var base roundTripper = scripted
 	c, err := r.reg.NewClient("sber", replayed(2, 3), append(opts, resilient.WithBase(&base), resilient.WithLogger(discard), hook)...)
@@ -99,8 +103,10 @@ func replay(t *testing.T, load []call, opts ...resilient.Option) (story []string
 		open := m["requests_total refused_open"] + m["executions_total refused_open"] + m["would_refuse_total open"]
 		s := r.State()
 		synctest.Wait() // for a transition by this look
-		story = append(story, fmt.Sprintf("%d %s: %v full, %v open, %d permits out, breaker %s%s", i, one.kind, full, open, s.Bulkhead.Active, s.Breaker.State, transitions))
-		transitions.Reset()
+		mu.Lock()
+		story = append(story, fmt.Sprintf("%d %s: %v full, %v open, %d permits out, breaker %s%s", i, one.kind, full, open, s.Bulkhead.Active, s.Breaker.State, told.String()))
+		told.Reset()
+		mu.Unlock()
 	}
 	all.Wait()
 	time.Sleep(time.Minute)
