@@ -22,13 +22,12 @@ func (c *Client) observer() transport.Layer {
 	l := exchange.Layer{
 		Begin: func(x *exchange.Exchange, h *exchange.Hold) error {
 			if x.Borrowed = x.Scope != nil && x.Scope.Borrow(); x.Borrowed {
-				h.Token = x.Scope
+				x.Judge, h.Token = x.Scope.Judge, x.Scope
 				return nil
 			}
 			permit, done, err := c.observe(x.Scope)
-			x.Scope = &exchange.Scope{Outer: x.Scope}
 			if done != nil {
-				x.Scope.Judge = func(v int) { done(Verdict(v)) }
+				x.Judge = func(v int) { done(Verdict(v)) }
 			}
 			x.Borrowed, h.Token = true, permit
 			return err

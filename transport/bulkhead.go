@@ -18,7 +18,7 @@ func Bulkhead(b semaphore.Bulkhead, wait time.Duration, peek func() error) Layer
 	l := exchange.Layer{
 		Begin: func(x *exchange.Exchange, h *exchange.Hold) error {
 			if x.Borrowed = x.Scope != nil && x.Scope.Borrow(); x.Borrowed {
-				h.Token = x.Scope // admitted when the execution was
+				x.Judge, h.Token = x.Scope.Judge, x.Scope // admitted when the execution was
 				return nil
 			}
 			if peek != nil {

@@ -14,17 +14,17 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	own := b.rules.Load().total
 	total := pick(own, boundsOf(x).Total)
 	stream := total < 0 || total > own
-	if x.Borrowed && x.Scope.Judge == nil {
-		return nil // what it says counts for nothing
+	if x.Borrowed && x.Judge == nil {
+		return nil
 	}
 	if x.Borrowed && !stream {
-		h.Token = x.Scope
+		h.Token = x.Judge
 		return nil
 	}
 	var done func(error)
 	if x.Borrowed {
-		scope := x.Scope
-		done = func(err error) { scope.Judge(int(verdictOf(err))) }
+		judge := x.Judge
+		done = func(err error) { judge(int(verdictOf(err))) }
 	} else {
 		var err error
 		if done, err = b.allow(); err != nil {
@@ -55,8 +55,8 @@ func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outco
 	v, silent := Neutral, b.silence.lasts()
 	defer func() {
 		switch t := h.Token.(type) {
-		case *exchange.Scope:
-			t.Judge(int(v))
+		case func(int):
+			t(int(v))
 		case *probe:
 			t.report(b, v)
 		case func(error):

@@ -23,9 +23,10 @@ type Exchange struct {
 	Answered time.Duration // the headers had come
 	Status   int           // of the response; 0 if there is none
 
-	Stream   bool   // set by a layer: neither its total nor its silence is to be bounded
-	Scope    *Scope // the execution that it is part of, or nil
-	Borrowed bool   // set by a layer: it uses Scope's permit and reports there
+	Stream   bool              // set by a layer: neither its total nor its silence is to be bounded
+	Scope    *Scope            // the execution that it is part of, or nil
+	Borrowed bool              // set by a layer: the breaker has admitted it, as part of Scope, say, and is not to be asked
+	Judge    func(verdict int) // set with Borrowed: it reports there; nil: what it says counts for nothing
 
 	layers []*Layer
 	holds  [maxLayers]Hold
