@@ -66,10 +66,10 @@ func errorOf(v Verdict) error {
 }
 
 func verdictOf(err error) Verdict {
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return Success
-	case errNeutral:
+	case err == errNeutral:
 		return Neutral
 	}
 	return Failure
