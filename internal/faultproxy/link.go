@@ -19,17 +19,17 @@ type link struct {
 
 func newLink(client, server *net.TCPConn) *link {
 	l := &link{done: make(chan struct{})}
-	l.flows[ToServer] = &flow{link: l, from: client, to: server, d: ToServer}
-	l.flows[ToClient] = &flow{link: l, from: server, to: client, d: ToClient}
+	l.flows[ToServer] = &flow{link: l, from: client, to: server}
+	l.flows[ToClient] = &flow{link: l, from: server, to: client}
 	return l
 }
 
 // run returns when both directions have ended.
-func (l *link) run(p *Proxy) {
+func (l *link) run() {
 	var writers, readers sync.WaitGroup
 	for _, f := range l.flows {
 		queue := make(chan piece, 16)
-		readers.Go(func() { defer close(queue); f.read(p, queue) })
+		readers.Go(func() { defer close(queue); f.read(queue) })
 		writers.Go(func() { f.write(queue) })
 	}
 	writers.Wait()
@@ -61,21 +61,36 @@ type piece struct {
 // A flow is one direction of a link.
 type flow struct {
 	link     *link
-	d        Direction
 	from, to *net.TCPConn
 
-	// Of the fault in force, for the reader.
-	changed <-chan struct{}
-	fault   Fault
-	left    int // bytes before its End
-	due     time.Time
+	mu      sync.Mutex
+	next    Fault
+	changed chan struct{} // closed at the next set
+
+	// The reader's: the fault that it looked up last.
+	seen  <-chan struct{}
+	fault Fault
+	left  int // bytes before its End
+	due   time.Time
+}
+
+// set changes the fault, and has a reader that waits look at it.
+func (f *flow) set(fault Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changed != nil {
+		close(f.changed)
+	}
+	f.next, f.changed = fault, make(chan struct{})
+	_ = f.from.SetReadDeadline(time.Unix(1, 0))
 }
 
 // look takes up the fault that is in force now.
-func (f *flow) look(p *Proxy) {
-	fault, changed := p.fault(f.d)
-	if changed != f.changed {
-		f.fault, f.changed, f.left = fault, changed, fault.After
+func (f *flow) look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seen != f.changed {
+		f.fault, f.seen, f.left = f.next, f.changed, f.next.After
 	}
 }
 
@@ -83,25 +98,25 @@ func (f *flow) look(p *Proxy) {
 func (f *flow) over() bool { return f.fault.End != Never && f.left == 0 }
 
 // read puts what comes into the queue, until it ends or the link is closed.
-func (f *flow) read(p *Proxy, queue chan<- piece) {
+func (f *flow) read(queue chan<- piece) {
 	buf := make([]byte, Fault{}.most())
 	for {
-		_ = f.from.SetReadDeadline(time.Time{}) // before look: Set sets them the other way round
-		f.look(p)
+		_ = f.from.SetReadDeadline(time.Time{}) // before look: set sets them the other way round
+		f.look()
 		if f.over() {
 			if f.fault.End != Silence {
 				f.finish(queue, f.fault.End)
 				return
 			}
 			select {
-			case <-f.changed:
+			case <-f.seen:
 			case <-f.link.done:
 				return
 			}
 			continue
 		}
 		n, err := f.from.Read(buf[:f.fault.most()])
-		if !f.pass(p, queue, buf[:n]) {
+		if !f.pass(queue, buf[:n]) {
 			return
 		}
 		switch {
@@ -118,16 +133,16 @@ func (f *flow) read(p *Proxy, queue chan<- piece) {
 
 // pass puts data into the queue, under the fault that is in force by now, and
 // reports whether there may be more to come.
-func (f *flow) pass(p *Proxy, queue chan<- piece, data []byte) bool {
+func (f *flow) pass(queue chan<- piece, data []byte) bool {
 	for len(data) > 0 {
-		f.look(p)
+		f.look()
 		if f.over() {
 			if f.fault.End != Silence {
 				f.finish(queue, f.fault.End)
 				return false
 			}
 			select {
-			case <-f.changed:
+			case <-f.seen:
 				continue
 			case <-f.link.done:
 				return false

@@ -29,14 +29,12 @@ type Proxy struct {
 	closed   bool
 	links    map[*link]struct{}
 	accepted int
-	faults   [2]Fault
-	changed  [2]chan struct{} // closed at the next Set
+	faults   [2]Fault // of connections to come
 }
 
 // Start starts a Proxy to target, on a port of the loopback interface.
 func Start(target string) (*Proxy, error) {
 	p := &Proxy{target: target, addr: "127.0.0.1:0", links: map[*link]struct{}{}}
-	p.changed = [2]chan struct{}{make(chan struct{}), make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p, p.listen()
@@ -50,13 +48,18 @@ func (p *Proxy) Addr() string { return p.addr }
 // as it would have; After counts anew.
 func (p *Proxy) Set(d Direction, f Fault) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.faults[d] = f
-	close(p.changed[d])
-	p.changed[d] = make(chan struct{})
 	for l := range p.links {
-		_ = l.flows[d].from.SetReadDeadline(time.Unix(1, 0)) // to look at f
+		l.flows[d].set(f)
 	}
-	p.mu.Unlock()
+}
+
+// SetNew is Set for the connections to come only.
+func (p *Proxy) SetNew(d Direction, f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults[d] = f
 }
 
 // Heal takes both directions' faults away and accepts connections again. What
@@ -197,18 +200,14 @@ func (p *Proxy) connect(client *net.TCPConn) {
 	if p.closed {
 		l.close(false)
 	}
+	for d, f := range l.flows {
+		f.set(p.faults[d])
+	}
 	p.links[l] = struct{}{}
 	p.accepted++
 	p.mu.Unlock()
-	l.run(p)
+	l.run()
 	p.mu.Lock()
 	delete(p.links, l)
 	p.mu.Unlock()
-}
-
-// fault returns what befalls the bytes of d, and what is closed when that changes.
-func (p *Proxy) fault(d Direction) (Fault, <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.faults[d], p.changed[d]
 }
