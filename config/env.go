@@ -67,7 +67,7 @@ func meant(prefix, variable string) *field {
 func nearest(name string) (best *field, near bool) {
 	name = name[:min(len(name), 64)] // more decides nothing, and costs time
 	group, bare, _ := strings.Cut(name, "_")
-	if group != "BULKHEAD" && group != "BREAKER" {
+	if group != "BULKHEAD" && group != "BREAKER" && group != "RETRY" {
 		group, bare = "", name
 	}
 	least := math.MaxInt

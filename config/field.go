@@ -20,6 +20,7 @@ type field struct {
 	none string // the Go constant of value -1 that is allowed too, if any
 	zero bool   // an explicit 0 in text means none
 	off  bool   // the word off in text means none, or 0 where there is no none
+	list *list  // the syntax of a string
 
 	index []int  // of the struct field, for reflection
 	key   string // "bulkhead.max_waiting"
@@ -51,8 +52,27 @@ var fields = describe([]*field{
 	{name: "Breaker.OpenFor", max: maxTime},
 	{name: "Breaker.HalfOpenProbes", max: maxCount},
 	{name: "Breaker.SlowCall", max: int64(60 * time.Second), off: true},
-	{name: "Breaker.FailureStatus"},
+	{name: "Breaker.FailureStatus", list: &list{statusRule, isStatuses}},
+	{name: "Retry.MaxAttempts", max: 5},
+	{name: "Retry.PutDelete"},
+	{name: "Retry.Status", list: &list{repeatedRule, isRepeated}},
+	{name: "Retry.BaseDelay", max: int64(5 * time.Second)},
+	{name: "Retry.MaxDelay", max: int64(5 * time.Second)},
+	{name: "Retry.MaxElapsed", max: int64(5 * time.Second)},
+	{name: "Retry.MaxRetryAfter", max: int64(5 * time.Minute)},
+	{name: "Retry.BudgetRatio"},
+	{name: "Retry.BudgetFloor", max: 100},
+	{name: "Retry.Gate"},
+	{name: "Retry.DeadlineHeader", list: &list{headerRule, isHeader}},
+	{name: "Retry.DeadlineFloor", max: int64(10 * time.Second), off: true},
 })
+
+// list is the syntax of a string that a Config holds as it was written, so that it
+// stays comparable.
+type list struct {
+	rule   string
+	allows func(string) bool
+}
 
 // describe fills in what follows from the struct.
 func describe(fields []*field) []*field {
@@ -84,9 +104,10 @@ func (f *field) allows(v reflect.Value) bool {
 	switch x := v.Interface().(type) {
 	case Protocol:
 		return x == HTTP1 || x == HTTP2
+	case bool:
+		return true
 	case string:
-		_, err := ParseStatuses(x)
-		return err == nil
+		return f.list.allows(x)
 	case float64:
 		return x > 0 && x <= 1 // false for NaN
 	}
@@ -101,6 +122,9 @@ func (f *field) parse(v reflect.Value, text string) bool {
 	var n int64
 	var err error
 	switch v.Interface().(type) {
+	case bool:
+		v.SetBool(text == "true")
+		return text == "true" || text == "false"
 	case Protocol, string:
 		v.SetString(text)
 		return true
@@ -131,10 +155,12 @@ func (f *field) parse(v reflect.Value, text string) bool {
 func (f *field) rule(v reflect.Value) string {
 	rule := fmt.Sprintf("must be a whole number from 1 to %d", f.max)
 	switch v.Interface().(type) {
+	case bool:
+		return "must be true or false"
 	case Protocol:
 		return "must be http1 or http2"
 	case string:
-		return statusRule
+		return f.list.rule
 	case float64:
 		return "must be a number above 0 and at most 1"
 	case time.Duration:

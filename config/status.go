@@ -41,3 +41,8 @@ func ParseStatuses(list string) (Statuses, error) {
 func (s Statuses) Contains(code int) bool {
 	return code >= 0 && code < 1000 && s.bits[code/64]>>(code%64)&1 == 1
 }
+
+func isStatuses(list string) bool {
+	_, err := ParseStatuses(list)
+	return err == nil
+}

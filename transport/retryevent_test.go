@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/resilient-go/resilient/config"
 	"github.com/resilient-go/resilient/transport"
 )
 
@@ -130,4 +131,30 @@ func TestRetryReconfigure(t *testing.T) {
 		retry.Reconfigure(policy(5, floor))
 		do(1)
 	})
+}
+
+// What is configured is what is done; the zero configuration repeats nothing.
+func TestRetryPolicyOf(t *testing.T) {
+	zero := transport.RetryPolicyOf(complete(t, config.Config{}))
+	want := attempts(1)
+	want.BudgetRatio, want.BudgetFloor, want.BudgetWindow = 0.1, 3, 10*sec
+	if zero != want {
+		t.Errorf("%+v", zero)
+	}
+	got := transport.RetryPolicyOf(complete(t, config.Config{Retry: config.Retry{
+		MaxAttempts: 4, PutDelete: true, Status: "429,500-599", BaseDelay: 1, MaxDelay: 2, MaxElapsed: 3, MaxRetryAfter: 4,
+		BudgetRatio: 0.5, BudgetFloor: 6, Gate: true, DeadlineHeader: "X-Left", DeadlineFloor: 7,
+	}}))
+	if got != (transport.RetryPolicy{
+		MaxAttempts: 4, PutDelete: true, Statuses: statuses("429,500-599"), BaseDelay: 1, MaxDelay: 2, MaxElapsed: 3, MaxRetryAfter: 4,
+		BudgetRatio: 0.5, BudgetFloor: 6, BudgetWindow: 10 * sec, Gate: true, DeadlineHeader: "X-Left", DeadlineFloor: 7,
+	}) {
+		t.Errorf("%+v", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("took what is not complete")
+		}
+	}()
+	transport.RetryPolicyOf(config.Config{})
 }

@@ -61,6 +61,23 @@ type RetryPolicy struct {
 	DeadlineFloor time.Duration
 }
 
+// RetryPolicyOf returns the policy that cfg describes, which must be complete:
+// [config.Config.Complete] says what is wrong with it; RetryPolicyOf panics. The
+// window of its budget is 10 s.
+func RetryPolicyOf(cfg config.Config) RetryPolicy {
+	c := cfg.Retry
+	statuses, err := config.ParseStatuses(c.Status)
+	if err != nil {
+		panic(err)
+	}
+	return RetryPolicy{
+		MaxAttempts: c.MaxAttempts, PutDelete: c.PutDelete, Statuses: statuses,
+		BaseDelay: c.BaseDelay, MaxDelay: c.MaxDelay, MaxElapsed: c.MaxElapsed, MaxRetryAfter: c.MaxRetryAfter,
+		BudgetRatio: c.BudgetRatio, BudgetFloor: c.BudgetFloor, BudgetWindow: 10 * time.Second,
+		Gate: c.Gate, DeadlineHeader: c.DeadlineHeader, DeadlineFloor: c.DeadlineFloor,
+	}
+}
+
 // failed reports whether an attempt failed in a way that may pass.
 func (p *RetryPolicy) failed(resp *http.Response, err error) bool {
 	if err == nil {
