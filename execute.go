@@ -56,6 +56,7 @@ type Call[T any] struct {
 
 // Do calls fn guarded by c. See [Execute].
 func (call Call[T]) Do(ctx context.Context, c *Client, fn func(context.Context) (T, error)) (T, error) {
+	ctx = exchange.Governed(ctx)
 	result, err := call.run(ctx, c, fn)
 	if err == nil || call.Fallback == nil || !call.fallsBack(ctx, err) {
 		return result, err

@@ -13,6 +13,8 @@ import (
 
 	"github.com/resilient-go/resilient"
 	"github.com/resilient-go/resilient/internal/testserver"
+	"github.com/resilient-go/resilient/semaphore"
+	"github.com/resilient-go/resilient/transport"
 )
 
 // open is Execute around a request whose body is the caller's.
@@ -147,6 +149,14 @@ func TestExecuteContextKept(t *testing.T) {
 		if err := insurer.fetch(kept, "/"); err != nil { // another client's is no other
 			r.Error(err)
 		}
+		base := r.server.Transport()
+		defer base.CloseIdleConnections()
+		bare := transport.Chain(base, transport.Bulkhead(semaphore.New("bare", semaphore.Limits{MaxConcurrent: 1}), 0, nil))
+		if resp, err := bare.RoundTrip(r.request(kept, "GET", nil)); err != nil { // nor is a chain of the caller's own
+			r.Error(err)
+		} else {
+			io.Copy(io.Discard, resp.Body)
+		}
 		r.server.On("/hang", testserver.HangBeforeHeaders())
 		time.Sleep(58800 * time.Millisecond) // and 200 in the queue
 		if d := took(func() { r.timeout(r.fetch(kept, "/hang"), "deadline") }); d != 900*time.Millisecond {
@@ -163,6 +173,11 @@ func TestExecuteContextKept(t *testing.T) {
 	})
 }
 
+type listContext struct { // which cannot be compared
+	context.Context
+	list []int
+}
+
 // So does Execute itself with such a context.
 func TestExecuteWithContextKept(t *testing.T) {
 	inBoth(t, setting{cfg: permits(1)}, func(r *rig) {
@@ -170,11 +185,14 @@ func TestExecuteWithContextKept(t *testing.T) {
 		insurer := r.another("insurer", permits(1))
 		caller, cancel := context.WithCancelCause(context.WithValue(r.Context(), key{}, "caller's"))
 		var kept context.Context
-		r.execute(caller, func(ctx context.Context) error { kept = context.WithValue(ctx, key{}, "func's"); return nil })
+		r.execute(caller, func(ctx context.Context) error {
+			kept = listContext{context.WithValue(ctx, key{}, "func's"), nil}
+			return nil
+		})
 		for _, c := range []*rig{r, insurer} {
 			err := c.execute(kept, func(ctx context.Context) error {
-				if ctx.Value(key{}) != "func's" {
-					r.Error(ctx.Value(key{}))
+				if ctx.Value(key{}) != "func's" || context.Cause(ctx) != nil {
+					r.Error(ctx.Value(key{}), context.Cause(ctx))
 				}
 				c.inside(1, 0, 1)
 				return c.fetch(ctx, "/")
@@ -187,7 +205,7 @@ func TestExecuteWithContextKept(t *testing.T) {
 		insurer.ForceOpen(0)
 		_, err := resilient.Call[int]{Fallback: func(ctx context.Context, err error) (int, error) {
 			called = true
-			return 0, ctx.Err()
+			return 0, context.Cause(ctx)
 		}}.Do(kept, insurer.Client, func(context.Context) (int, error) { return 0, nil })
 		if err != nil || !called {
 			r.Errorf("%v, fallback called: %v", err, called)

@@ -22,7 +22,7 @@ type execution struct {
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc // of the total
 	permit semaphore.Permit
-	done   func(Verdict) // to the breaker
+	done   func(Verdict) // to the breaker; nil if nothing of it counts
 
 	mu   sync.Mutex
 	said [3]int  // verdicts of exchanges
@@ -30,18 +30,10 @@ type execution struct {
 	only bool    // own counts alone: a classifier's
 }
 
-// A scopeKey finds a client's innermost execution in a context.
-type scopeKey Client
-
-func (c *Client) scope(ctx context.Context) *exchange.Scope {
-	s, _ := ctx.Value((*scopeKey)(c)).(*exchange.Scope)
-	return s
-}
-
 // enter admits an execution. A total of 0 is TotalTimeout, a negative one none.
 func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, error) {
 	e := &execution{c: c, stop: func() {}}
-	e.Parent, e.Outer, e.Judge, e.Free = ctx, c.scope(ctx), e.judge, e.free
+	e.Client, e.Parent, e.Around, e.Judge, e.Free = c, ctx, exchange.ScopeIn(ctx), e.judge, e.free
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	c.stats.enter(e) // before it has a permit, so that a client is not over meanwhile
 	if err := c.admit(e); err != nil {
@@ -55,7 +47,10 @@ func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, er
 		e.Deadline = time.Now().Add(total)
 		e.ctx, e.stop = context.WithDeadlineCause(e.ctx, e.Deadline, e.Expired)
 	}
-	e.ctx = context.WithValue(e.ctx, (*scopeKey)(c), &e.Scope)
+	if e.done == nil {
+		e.Judge = nil // it would have been refused
+	}
+	e.ctx = e.In(e.ctx)
 	return e, nil
 }
 
@@ -65,12 +60,15 @@ func (c *Client) admit(e *execution) (err error) {
 	if err := e.Parent.Err(); err != nil {
 		return exchange.CallerError(e.Parent)
 	}
-	if outer := e.Outer; outer != nil && outer.Borrow() {
-		e.permit, e.done = outer, func(v Verdict) { outer.Judge(int(v)) }
+	if outer := e.Around.Of(c); outer != nil && outer.Borrow() {
+		e.permit = outer
+		if outer.Judge != nil {
+			e.done = func(v Verdict) { outer.Judge(int(v)) }
+		}
 		return nil
 	}
 	if c.opts.observe {
-		e.permit, e.done, err = c.observe()
+		e.permit, e.done, err = c.observe(e.Around.Of(c))
 		return err
 	}
 	if err := c.peek(); err != nil {
@@ -87,20 +85,24 @@ func (c *Client) admit(e *execution) (err error) {
 	return err
 }
 
+// refusalName names what kept an execution out. The cause of the caller's end may be another system's refusal.
 func refusalName(err error) string {
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "cancelled"
 	case errors.Is(err, ErrBulkheadFull):
 		return "refused_full"
 	case errors.Is(err, ErrCircuitOpen):
 		return "refused_open"
-	case errors.Is(err, ErrClosed):
-		return "refused_closed"
 	}
-	return "cancelled"
+	return "refused_closed"
 }
 
-// judge notes what an exchange says.
+// judge notes what an exchange says. What is no verdict is a failure, as for the breaker.
 func (e *execution) judge(verdict int) {
+	if verdict < 0 || verdict >= len(e.said) {
+		verdict = int(Failure)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.said[verdict]++
@@ -178,5 +180,7 @@ func (e *execution) free() {
 		v = Neutral
 	}
 	e.mu.Unlock()
-	e.done(v)
+	if e.done != nil {
+		e.done(v)
+	}
 }

@@ -24,8 +24,11 @@ func (c *Client) observer() transport.Layer {
 				h.Token = x.Scope
 				return nil
 			}
-			permit, done, err := c.observe()
-			x.Scope = &exchange.Scope{Outer: x.Scope, Judge: func(v int) { done(Verdict(v)) }}
+			permit, done, err := c.observe(x.Scope)
+			x.Scope = &exchange.Scope{Client: c, Around: x.Scope}
+			if done != nil {
+				x.Scope.Judge = func(v int) { done(Verdict(v)) }
+			}
 			x.Borrowed, h.Token = true, permit
 			return err
 		},
@@ -35,25 +38,30 @@ func (c *Client) observer() transport.Layer {
 	return l.Wrap
 }
 
-// observe asks as admission does, without waiting. Of the errors it returns only the client's end.
-func (c *Client) observe() (semaphore.Permit, func(Verdict), error) {
-	reason := "open"
-	if c.breaker.Peek() == nil {
+// observe asks as admission does, without waiting. Of the errors it returns only the client's end. For what would
+// have been refused done is nil; that is so, and nobody is asked, for all that is made within an execution of which it is true.
+func (c *Client) observe(within *exchange.Scope) (permit semaphore.Permit, done func(Verdict), err error) {
+	reason := ""
+	switch {
+	case within != nil && within.Judge == nil:
+	case c.breaker.Peek() != nil:
+		reason = "open"
+	case !c.sem.TryAcquire():
 		reason = "full"
-		if c.sem.TryAcquire() {
-			done, err := c.breaker.Allow()
-			if err == nil {
-				return c.sem, done, nil
-			}
-			c.sem.Release()
-			reason = "open"
+	default:
+		if done, err := c.breaker.Allow(); err == nil {
+			return c.sem, done, nil
 		}
+		c.sem.Release()
+		reason = "open"
 	}
 	if c.closing.Load() {
 		return nil, nil, &ClosedError{System: c.name}
 	}
-	c.stats.wouldHaveRefused(reason)
-	return nobodys{}, func(Verdict) {}, nil
+	if reason != "" {
+		c.stats.wouldHaveRefused(reason)
+	}
+	return nobodys{}, nil, nil
 }
 
 // nobodys is the permit of one that would have been refused.

@@ -20,10 +20,11 @@ var public = []string{
 	"github.com/resilient-go/resilient/semaphore", "github.com/resilient-go/resilient/transport",
 }
 
-// compiled is what the compiler has written of these packages and of what they need: files by import paths.
+// compiled is what the compiler has written of the packages that snippets may use, the public ones among them, and of what
+// they need: files by import paths.
 var compiled = sync.OnceValues(func() (map[string]string, error) {
 	files := map[string]string{}
-	lines, err := golist(append([]string{"-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, public...)...)
+	lines, err := golist(append([]string{"-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, surroundingImports...)...)
 	for _, line := range lines {
 		path, file, _ := strings.Cut(line, " ")
 		files[path] = file
@@ -31,7 +32,7 @@ var compiled = sync.OnceValues(func() (map[string]string, error) {
 	return files, err
 })
 
-// newImporter returns an importer of the public packages, and of what they need.
+// newImporter returns an importer of those.
 func newImporter(t *testing.T) types.Importer {
 	t.Helper()
 	files, err := compiled()
@@ -77,15 +78,13 @@ func exports(t *testing.T, path string) (all []exported) {
 			if !o.Exported() {
 				continue
 			}
-			methods := types.NewMethodSet(types.NewPointer(o.Type()))
-			for i := range methods.Len() {
-				if f := methods.At(i).Obj(); f.Exported() {
+			for m := range types.NewMethodSet(types.NewPointer(o.Type())).Methods() {
+				if f := m.Obj(); f.Exported() {
 					all = append(all, exported{name + "." + f.Name(), f.Type().(*types.Signature)})
 				}
 			}
 			if s, ok := o.Type().Underlying().(*types.Struct); ok {
-				for i := range s.NumFields() {
-					f := s.Field(i)
+				for f := range s.Fields() {
 					if signature, ok := f.Type().Underlying().(*types.Signature); ok && f.Exported() {
 						all = append(all, exported{name + "." + f.Name(), signature})
 					}
@@ -101,8 +100,32 @@ func exports(t *testing.T, path string) (all []exported) {
 
 // written returns the types of a signature's parameters or results, as they are written.
 func written(vars *types.Tuple) (all []string) {
-	for i := range vars.Len() {
-		all = append(all, types.TypeString(vars.At(i).Type(), nil))
+	for v := range vars.Variables() {
+		all = append(all, types.TypeString(v.Type(), nil))
 	}
 	return all
+}
+
+// WHERE-X1: it stands around calls of other systems, never around local operations: nothing is offered for databases, caches or files.
+func TestRule_WHEREX1(t *testing.T) {
+	needed, err := golist(append([]string{"-deps"}, public...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range needed {
+		if strings.HasPrefix(path, "database/") || strings.Contains(path, "sql") || strings.Contains(path, "redis") {
+			t.Errorf("the library needs %s", path)
+		}
+	}
+	for _, path := range public {
+		for _, f := range exports(t, path) {
+			for _, typ := range append(written(f.Params()), written(f.Results())...) {
+				for _, local := range []string{"database/sql", "io/fs.", "os.", "driver."} {
+					if strings.Contains(typ, local) {
+						t.Errorf("%s.%s has %s", path, f.name, typ)
+					}
+				}
+			}
+		}
+	}
 }

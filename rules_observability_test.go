@@ -128,27 +128,3 @@ func TestRule_OBS3(t *testing.T) {
 		}
 	})
 }
-
-// WHERE-X1: it stands around calls of other systems, never around local operations: nothing is offered for databases, caches or files.
-func TestRule_WHEREX1(t *testing.T) {
-	files, err := compiled()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path := range files {
-		if strings.HasPrefix(path, "database/") || strings.Contains(path, "sql") || strings.Contains(path, "redis") {
-			t.Errorf("the library needs %s", path)
-		}
-	}
-	for _, path := range public {
-		for _, f := range exports(t, path) {
-			for _, typ := range append(written(f.Params()), written(f.Results())...) {
-				for _, local := range []string{"database/sql", "io/fs.", "os.", "driver."} {
-					if strings.Contains(typ, local) {
-						t.Errorf("%s.%s has %s", path, f.name, typ)
-					}
-				}
-			}
-		}
-	}
-}

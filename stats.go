@@ -89,7 +89,7 @@ type counts struct {
 func newStats(c *Client) *stats {
 	s := &stats{streams: c.opts.streams, idle: c.finish, live: map[*exchange.Exchange]struct{}{}}
 	s.reconfigure(*c.cfg.Load())
-	s.layer = exchange.Layer{Begin: s.begin, End: s.end, Within: c.scope, Always: true, Streams: true}
+	s.layer = exchange.Layer{Begin: s.begin, End: s.end, Client: c, Always: true, Streams: true}
 	s.pooled = s.layer
 	s.pooled.Base = s.lease
 	return s

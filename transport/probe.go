@@ -14,6 +14,9 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	own := b.rules.Load().total
 	total := pick(own, boundsOf(x).Total)
 	stream := total < 0 || total > own
+	if x.Borrowed && x.Scope.Judge == nil {
+		return nil // what it says counts for nothing
+	}
 	if x.Borrowed && !stream {
 		h.Token = x.Scope
 		return nil

@@ -21,8 +21,11 @@ type silence struct {
 func (s *silence) now() int64 { return int64(time.Since(s.epoch)) }
 
 // wait says that somebody starts to wait, or stops, having heard something or
-// not. Who waits for events does not count: there may be none.
+// not. Who waits for events does not count: there may be none. Nor does who reports to nobody.
 func (s *silence) wait(h *exchange.Hold, start, heard bool) {
+	if h.Token == nil {
+		return
+	}
 	if heard {
 		s.heard.Store(s.now())
 	}

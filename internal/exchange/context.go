@@ -84,8 +84,15 @@ func (x *Exchange) SetDeadline(t time.Time) {
 	}
 }
 
-func (c *ctx) Value(key any) any     { return c.caller.Value(key) }
 func (c *ctx) Done() <-chan struct{} { return c.done }
+
+func (c *ctx) Value(key any) any {
+	v := c.caller.Value(key)
+	if _, ok := v.(context.Context); ok { // as for governed
+		return Governed(c.caller).Value(key)
+	}
+	return v
+}
 
 func (c *ctx) Deadline() (time.Time, bool) {
 	d, ok := governing(c.caller).Deadline()

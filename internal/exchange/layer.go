@@ -21,10 +21,7 @@
 // the layers below it begin a second exchange.
 package exchange
 
-import (
-	"context"
-	"net/http"
-)
+import "net/http"
 
 // A Layer is what one concern does at the two ends of every exchange.
 // Its functions are called concurrently for different exchanges.
@@ -52,9 +49,8 @@ type Layer struct {
 	// End, and whether anything was heard in between.
 	Waiting func(h *Hold, start, heard bool)
 
-	// Within, if not nil, returns the execution that an exchange with the caller's
-	// context ctx is part of, or nil. It is called before Begin.
-	Within func(ctx context.Context) *Scope
+	// Client, if not nil, is whose executions the exchanges are part of: see [Scope].
+	Client any
 
 	// Always makes the layer see requests that are refused before any other
 	// layer: invalid ones, and those whose caller has gone.

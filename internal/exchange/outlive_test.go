@@ -101,6 +101,11 @@ func TestPermitOutlivesExecution(t *testing.T) {
 	})
 }
 
+type listContext struct {
+	context.Context
+	list []int
+}
+
 // Nested executions, of the same client and of others, those that are over and what is derived from their contexts: who decides.
 func TestGovernedThroughNestedExecutions(t *testing.T) {
 	derived := map[string]func(ctx context.Context) (context.Context, context.CancelFunc){
@@ -108,6 +113,9 @@ func TestGovernedThroughNestedExecutions(t *testing.T) {
 		"cancel": context.WithCancel,
 		"timeout": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Hour)
+		},
+		"one that cannot be compared": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return listContext{ctx, []int{1}}, func() {}
 		},
 		"value": func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithValue(ctx, key{}, true), func() {}
@@ -347,7 +355,7 @@ func TestExecutionsLeaveNothing(t *testing.T) {
 	caller, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := (&Layer{
-		Within: scopeOf("sber"),
+		Client: "sber",
 		Begin:  func(x *Exchange, _ *Hold) error { x.Borrowed = x.Scope.Borrow(); return nil },
 		End: func(x *Exchange, _ *Hold, _ Outcome) {
 			if x.Borrowed {

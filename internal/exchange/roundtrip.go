@@ -40,14 +40,18 @@ func (x *Exchange) begin() error {
 	if err == nil {
 		err = governing(x.caller).Err()
 	}
+	scope := ScopeIn(x.caller)
+	if scope != nil { // whoever's: it may be over, and its context with it, before x is
+		x.derive()
+	}
 	for i, l := range x.layers {
 		if err != nil && !l.Always {
 			continue
 		}
-		if l.Within != nil {
-			x.Scope = l.Within(x.caller)
+		if l.Client != nil {
+			x.Scope = scope.Of(l.Client)
 		}
-		if l.Interrupts || x.Scope != nil { // which may be over, and its context with it, before x is
+		if l.Interrupts {
 			x.derive()
 		}
 		h := &x.holds[i]

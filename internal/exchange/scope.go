@@ -13,15 +13,35 @@ import (
 //
 // The exported fields are set before it is used.
 type Scope struct {
-	Parent   context.Context // the caller's, of which the execution's own is a child
-	Outer    *Scope          // the execution of the same client around this one, if any
-	Deadline time.Time       // when the execution's context ends by its own bound; zero if it has none
-	Expired  error           // the cause of that
-	Judge    func(verdict int)
-	Free     func() // called once, when the execution is over and no exchange uses its permit
+	Client   any               // whose execution it is
+	Parent   context.Context   // the caller's, of which the execution's own is a child
+	Around   *Scope            // the execution around this one, of whatever client, if any
+	Deadline time.Time         // when the execution's context ends by its own bound; zero if it has none
+	Expired  error             // the cause of that
+	Judge    func(verdict int) // nil: nothing counts of what is within it
+	Free     func()            // called once, when the execution is over and no exchange uses its permit
 
 	mu         sync.Mutex
 	lent, over bool
+}
+
+type scopeKey struct{}
+
+// In returns ctx as the execution's own.
+func (s *Scope) In(ctx context.Context) context.Context { return context.WithValue(ctx, scopeKey{}, s) }
+
+// ScopeIn returns the innermost execution that ctx is of, or nil.
+func ScopeIn(ctx context.Context) *Scope {
+	s, _ := ctx.Value(scopeKey{}).(*Scope)
+	return s
+}
+
+// Of returns the innermost of client's among s and those around it, or nil.
+func (s *Scope) Of(client any) *Scope {
+	for s != nil && s.Client != client {
+		s = s.Around
+	}
+	return s
 }
 
 func (s *Scope) Error() string { return "exchange: the execution is over" }
@@ -59,9 +79,9 @@ func (s *Scope) Close() {
 	}
 }
 
-// IsExpiry reports whether cause is the end of s, or of one around it, by its own bound.
+// IsExpiry reports whether cause is the end of s, or of one of the same client's around it, by its own bound.
 func (s *Scope) IsExpiry(cause error) bool {
-	for ; s != nil; s = s.Outer {
+	for ; s != nil; s = s.Around.Of(s.Client) {
 		if s.Expired != nil && s.Expired == cause {
 			return true
 		}
@@ -82,10 +102,36 @@ func governing(ctx context.Context) context.Context {
 	return ctx
 }
 
+// Governed returns ctx or, if that ended only because an execution is over, one
+// with its values that ends as the one around the execution does.
+func Governed(ctx context.Context) context.Context {
+	if ctx.Err() != nil {
+		if over, ok := context.Cause(ctx).(*Scope); ok { //nolint:errorlint // as in governing
+			return &governed{governing(over.Parent), ctx}
+		}
+	}
+	return ctx
+}
+
+type governed struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns what the context for values has, unless that is a context:
+// package context looks so for what ends one and why.
+func (g *governed) Value(key any) any {
+	v := g.values.Value(key)
+	if _, ok := v.(context.Context); ok {
+		return g.Context.Value(key)
+	}
+	return v
+}
+
 // CallerDeadline returns the caller's deadline: not that of an execution of ours, which is a bound.
 func (x *Exchange) CallerDeadline() (time.Time, bool) {
 	d, ok := governing(x.caller).Deadline()
-	for s := x.Scope; s != nil; s = s.Outer {
+	for s := x.Scope; s != nil; s = s.Around.Of(s.Client) {
 		if ok && d.Equal(s.Deadline) {
 			d, ok = s.Parent.Deadline()
 		}

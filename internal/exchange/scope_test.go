@@ -26,12 +26,10 @@ type execution struct {
 	said []int
 }
 
-type clientKey string
-
 // execute begins an execution of the client's with a total, or none if that is 0.
 func execute(ctx context.Context, client string, total time.Duration) *execution {
 	e := &execution{stop: func() {}}
-	e.Parent, e.Outer = ctx, scopeOf(client)(ctx)
+	e.Client, e.Parent, e.Around = client, ctx, ScopeIn(ctx)
 	e.Judge = func(verdict int) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -43,7 +41,7 @@ func execute(ctx context.Context, client string, total time.Duration) *execution
 		e.Deadline, e.Expired = time.Now().Add(total), map[bool]error{true: errBound, false: errBoom}[client == "sber"]
 		e.ctx, e.stop = context.WithDeadlineCause(e.ctx, e.Deadline, e.Expired)
 	}
-	e.ctx = context.WithValue(e.ctx, clientKey(client), &e.Scope)
+	e.ctx = e.In(e.ctx)
 	return e
 }
 
@@ -54,19 +52,12 @@ func (e *execution) leave() {
 	e.stop()
 }
 
-func scopeOf(client string) func(ctx context.Context) *Scope {
-	return func(ctx context.Context) *Scope {
-		s, _ := ctx.Value(clientKey(client)).(*Scope)
-		return s
-	}
-}
-
 // newClient is a rig of the layers watch, permit and bound whose exchanges are
 // part of the client's executions: permit borrows, or waits until it may go on.
 func newClient(t *testing.T, client string, base trip) *rig {
 	r := newRig(t, base, "watch", "permit", "bound")
 	r.RoundTripper = (&Layer{
-		Within: scopeOf(client),
+		Client: client,
 		Begin:  func(*Exchange, *Hold) error { return nil },
 		End:    func(*Exchange, *Hold, Outcome) {},
 		Always: true,
@@ -158,10 +149,11 @@ func TestScopeRace(t *testing.T) {
 	}
 }
 
-// A Scope's own expiry, and that of one around it, is its bound; nothing else is.
+// A Scope's own expiry, and that of one of its client's around it, is its bound; nothing else is.
 func TestIsExpiry(t *testing.T) {
-	outer := &Scope{Expired: errBound}
-	inner := &Scope{Outer: &Scope{Outer: outer}, Expired: errOwner} // no total between
+	outer := &Scope{Client: "sber", Expired: errBound}
+	another := &Scope{Client: "insurer", Around: outer, Expired: errBoom}
+	inner := &Scope{Client: "sber", Around: &Scope{Client: "sber", Around: another}, Expired: errOwner} // no total between
 	for _, c := range []struct {
 		s     *Scope
 		cause error
