@@ -89,7 +89,7 @@ func (t *retrying) CloseIdleConnections() {
 
 func (t *retrying) RoundTrip(req *http.Request) (*http.Response, error) {
 	p := t.r.policy.Load()
-	if p.MaxAttempts < 2 && !p.Gate && !p.heedsDeadline() {
+	if p.MaxAttempts < 2 && !p.Gate && !p.heedsDeadline() && Attempt(req.Context()) == 1 {
 		return t.next.RoundTrip(req)
 	}
 	c := call{Retry: t.r, RetryPolicy: p, next: t.next, req: req, start: time.Now()}

@@ -174,6 +174,16 @@ func TestAttemptWithinAnAttempt(t *testing.T) {
 		rt := newRetry(attempts(3)).Wrap(fake(func(req *http.Request) (*http.Response, error) {
 			outer = append(outer, transport.Attempt(req.Context()))
 			if len(outer) == 2 {
+				off := newRetry(transport.RetryPolicy{}).Wrap(fake(func(req *http.Request) (*http.Response, error) {
+					if n := transport.Attempt(req.Context()); n != 1 {
+						t.Errorf("attempt %d of a client that repeats nothing", n)
+					}
+					return answer(200)(req)
+				}))
+				inner := newRequest(t, req.Context(), "GET", "http://third.test/", nil)
+				if resp, err := off.RoundTrip(inner); err != nil || resp.Request != inner {
+					t.Error(resp, err)
+				}
 				token := newRequest(t, req.Context(), "GET", "http://other.test/", nil)
 				token.Body, _ = bodies.body()
 				token.GetBody = bodies.body

@@ -64,7 +64,8 @@ func TestRetryUnderLoad(t *testing.T) {
 
 // With retries as without them: whenever NotSent says so, the server has not seen that request.
 func TestNotSentNeverLiesOfRetries(t *testing.T) {
-	inBoth(t, config.Config{Breaker: config.Breaker{MinRequests: 20, OpenFor: 500 * ms}}, func(r *rig) {
+	cfg := config.Config{Breaker: config.Breaker{MinRequests: 100, FailureRatio: 0.9, ConsecutiveFailures: 30, OpenFor: 100 * ms}}
+	inBoth(t, cfg, func(r *rig) {
 		var dials, proven, repeated atomic.Int64
 		r.dial(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			switch dials.Add(1) % 3 {

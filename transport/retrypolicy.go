@@ -90,15 +90,13 @@ func (p *RetryPolicy) failed(resp *http.Response, err error) bool {
 
 // ceiling returns the longest pause before attempt n.
 func (p *RetryPolicy) ceiling(n int) time.Duration {
-	d := p.BaseDelay
-	for range n - 2 {
-		if d >= p.MaxDelay && p.MaxDelay > 0 || d > 1<<61 {
-			break
-		}
-		d *= 2
-	}
+	most := longest
 	if p.MaxDelay > 0 {
-		d = min(d, p.MaxDelay)
+		most = min(most, p.MaxDelay)
+	}
+	d := min(max(0, p.BaseDelay), most)
+	for i := 2; i < n && 0 < d && d < most; i++ {
+		d = min(2*d, most)
 	}
 	return d
 }
