@@ -15,6 +15,7 @@ FUZZTIME ?= 10s
 RELOAD ?= 60s
 BENCH ?= .
 BENCHTIME ?= 1s
+SOAK ?= 10m
 ARGS ?=
 
 # A workspace file of the developer's would change what is built, and does not go with -modfile.
@@ -55,6 +56,11 @@ reload: ## Reload a client every 10 ms under load for RELOAD, under the race det
 .PHONY: bench
 bench: ## Run the benchmarks; BENCH=regexp, BENCHTIME=1s
 	$(call each,go test -run='^$$' -bench='$(BENCH)' -benchmem -benchtime=$(BENCHTIME) ./...)
+
+.PHONY: soak
+soak: export RESILIENT_SOAK := $(SOAK)
+soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
+	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
 
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module

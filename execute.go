@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/resilient-go/resilient/internal/exchange"
-	"github.com/resilient-go/resilient/transport"
 )
 
 // Execute calls fn guarded by c: with one permit, one verdict for the breaker
@@ -28,7 +27,8 @@ import (
 // system's: it counts as success.
 //
 // The error is c's refusal (ErrUnavailable), ctx's end, or what fn returned; if the
-// total was over then, it matches ErrTimeout too. A panic goes on unchanged.
+// total was over then, or c's Shutdown had ended it, it matches ErrTimeout or ErrClosed
+// too. A panic goes on unchanged.
 func Execute[T any](ctx context.Context, c *Client, fn func(context.Context) (T, error)) (T, error) {
 	return Call[T]{}.Do(ctx, c, fn)
 }
@@ -57,8 +57,8 @@ type Call[T any] struct {
 // Do calls fn guarded by c. See [Execute].
 func (call Call[T]) Do(ctx context.Context, c *Client, fn func(context.Context) (T, error)) (T, error) {
 	ctx = exchange.Governed(ctx)
-	result, err := call.run(ctx, c, fn)
-	if err == nil || call.Fallback == nil || !call.fallsBack(ctx, err) {
+	result, callers, err := call.run(ctx, c, fn)
+	if err == nil || call.Fallback == nil || callers || !call.fallsBack(ctx, err) {
 		return result, err
 	}
 	result, second := call.Fallback(ctx, err)
@@ -68,25 +68,26 @@ func (call Call[T]) Do(ctx context.Context, c *Client, fn func(context.Context) 
 	return result, nil
 }
 
-func (call Call[T]) run(ctx context.Context, c *Client, fn func(context.Context) (T, error)) (result T, err error) {
+// run reports beside fn's result whether the caller's deadline was too close.
+func (call Call[T]) run(ctx context.Context, c *Client, fn func(context.Context) (T, error)) (result T, callers bool, err error) {
 	e, err := c.enter(ctx, call.Total)
 	if err != nil {
-		return result, err
+		return result, false, err
 	}
 	returned := false
-	defer func() { err = e.leave(returned, err, call.Classify) }()
+	defer func() {
+		timeout, _ := errors.AsType[*TimeoutError](err)
+		callers, err = e.isCallers(timeout), e.leave(returned, err, call.Classify)
+	}()
 	result, err = fn(e.ctx)
 	returned = true
-	return result, err
+	return result, false, err
 }
 
 func (call Call[T]) fallsBack(ctx context.Context, err error) bool {
-	timeout, _ := errors.AsType[*TimeoutError](err)
 	_, invalid := errors.AsType[*exchange.InvalidError](err)
 	switch {
-	case ctx.Err() != nil, timeout != nil && timeout.Phase == transport.PhaseDeadline:
-		return false
-	case invalid, errors.Is(err, ErrNotFound), errors.Is(err, ErrDuplicate):
+	case ctx.Err() != nil, invalid, errors.Is(err, ErrNotFound), errors.Is(err, ErrDuplicate):
 		return false
 	}
 	return errors.Is(err, ErrUnavailable) || call.FallbackIf != nil && call.FallbackIf(err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -57,6 +59,28 @@ func TestExecuteForcedClosed(t *testing.T) {
 		r.execute(r.Context(), func(context.Context) error { r.Automatic(); return nil })
 		r.breaker("open")
 	})
+}
+
+// A caller may go just as an observed request is let in beside another.
+func TestExecuteObservedAndCancelled(t *testing.T) {
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		streams := resilient.WithStreams(func(req *http.Request) bool {
+			if req.URL.Path == "/second" {
+				cancel()
+				runtime.Gosched()
+			}
+			return false
+		})
+		inOne(t, setting{opts: []resilient.Option{resilient.Observe(), streams}}, func(r *rig) {
+			r.execute(ctx, func(ctx context.Context) error {
+				resp := r.send(ctx, "/first")
+				defer resp.Body.Close()
+				return r.fetch(ctx, "/second")
+			})
+			r.breaker("closed")
+		})
+	}
 }
 
 // A client that observes refuses no execution, and counts the whole of one once.

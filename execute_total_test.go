@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ func (r *rig) expired(err error, limit time.Duration) {
 	r.tells(err, told{is: []error{resilient.ErrTimeout, context.DeadlineExceeded}, timeout: true, status: http.StatusGatewayTimeout})
 	if e, ok := errors.AsType[*resilient.TimeoutError](err); !ok || e.System != "sber" || e.Phase != resilient.PhaseTotal || e.Limit != limit {
 		r.Errorf("%#v", e)
+	}
+	if n := strings.Count(err.Error(), "deadline exceeded"); n != 1 {
+		r.Errorf("%v: said %d times", err, n)
 	}
 }
 

@@ -33,7 +33,7 @@ type execution struct {
 // enter admits an execution. A total of 0 is TotalTimeout, a negative one none.
 func (c *Client) enter(ctx context.Context, total time.Duration) (*execution, error) {
 	e := &execution{c: c, stop: func() {}}
-	e.Client, e.Parent, e.Around, e.Judge, e.Free = c, ctx, exchange.ScopeIn(ctx), e.judge, e.free
+	e.Client, e.Parent, e.Around, e.Judge, e.Report, e.Free = c, ctx, exchange.ScopeIn(ctx), e.judge, e.report, e.free
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	c.stats.enter(e) // before it has a permit, so that a client is not over meanwhile
 	if err := c.admit(e); err != nil {
@@ -63,7 +63,7 @@ func (c *Client) admit(e *execution) (err error) {
 	if outer := e.Around.Of(c); outer != nil && outer.Borrow() {
 		e.permit = outer
 		if outer.Judge != nil {
-			e.done = func(v Verdict) { outer.Judge(int(v)) }
+			e.done = func(v Verdict) { outer.Say(int(v)) }
 		}
 		return nil
 	}
@@ -128,23 +128,42 @@ func (e *execution) leave(returned bool, err error, classify func(error) Verdict
 	return err
 }
 
-// ended names how the func ended, and says that the total is over where the func's own error does not.
+// ended names how the func ended, and says that the total is over, or c closed, where the func's own error does not.
 func (e *execution) ended(err error) (outcome string, seen error) {
 	timeout, _ := errors.AsType[*TimeoutError](err)
+	closed, _ := context.Cause(e.ctx).(*ClosedError) //nolint:errorlint // what Shutdown cancels e with
 	switch {
 	case err == nil:
 		return "success", nil
 	case e.expired():
 		if timeout == nil {
-			err = exchange.Because(context.Cause(e.ctx), err)
+			err = e.because(err)
 		}
 		return "timeout", err
-	case e.ctx.Err() != nil, timeout != nil && timeout.Phase == transport.PhaseDeadline:
+	case closed != nil && closed.System == e.c.name && !errors.Is(err, ErrClosed):
+		return "cancelled", e.because(err)
+	case e.ctx.Err() != nil, e.isCallers(timeout):
 		return "cancelled", err
 	case timeout != nil:
 		return "timeout", err
 	}
 	return "error", err
+}
+
+// isCallers reports whether t, if not nil, is due to the caller's deadline, and not
+// to our total or to what the func has set itself, which a request takes for its caller's too.
+func (e *execution) isCallers(t *TimeoutError) bool {
+	d, ok := e.ctx.Deadline()
+	return t != nil && t.Phase == transport.PhaseDeadline && ok && !e.IsTotal(d)
+}
+
+// because adds what ended e to err, or returns that alone if err says no more.
+func (e *execution) because(err error) error {
+	cause := context.Cause(e.ctx)
+	if err == e.ctx.Err() { //nolint:errorlint // one that wraps it says more
+		return cause
+	}
+	return exchange.Because(cause, err)
 }
 
 // expired reports whether a total of ours has ended e.
@@ -164,10 +183,8 @@ func (e *execution) verdict(outcome string, err error) Verdict {
 	return Failure
 }
 
-// free reports to the breaker and gives the permit back.
-func (e *execution) free() {
-	defer e.c.stats.leave(e)
-	defer e.permit.Release()
+// report tells the breaker the verdict.
+func (e *execution) report() {
 	e.mu.Lock()
 	v := e.own
 	switch {
@@ -183,4 +200,10 @@ func (e *execution) free() {
 	if e.done != nil {
 		e.done(v)
 	}
+}
+
+// free gives the permit back.
+func (e *execution) free() {
+	defer e.c.stats.leave(e)
+	e.permit.Release()
 }

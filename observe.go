@@ -9,8 +9,9 @@ import (
 // Observe makes the bulkhead and the breaker count what they would refuse, in
 // would_refuse_total, and refuse nothing: to see what they would do before they
 // do it. They decide as with AcquireTimeout = NoWait. A request that would be refused
-// takes no permit and reports nothing. The timeouts stay, and a closed client
-// refuses. NewClient warns of it in the log, for a client that observes is not protected.
+// takes no permit and reports nothing. The timeouts stay, as does MaxConnsPerHost,
+// beyond which requests wait for a connection; and a closed client refuses. NewClient
+// warns of it in the log, for a client that observes is not protected.
 func Observe() Option {
 	return option("Observe", false, func(o *options) { o.observe = true })
 }
@@ -20,16 +21,16 @@ func Observe() Option {
 func (c *Client) observer() transport.Layer {
 	l := exchange.Layer{
 		Begin: func(x *exchange.Exchange, h *exchange.Hold) error {
-			if x.Borrowed = x.Scope != nil && x.Scope.Borrow(); x.Borrowed {
-				h.Token = x.Scope
+			if s := x.Scope; s != nil && s.Borrow() {
+				x.Lender, h.Token = s, s
 				return nil
 			}
 			permit, done, err := c.observe(x.Scope)
-			x.Scope = &exchange.Scope{Client: c, Around: x.Scope}
+			lender := &exchange.Scope{}
 			if done != nil {
-				x.Scope.Judge = func(v int) { done(Verdict(v)) }
+				lender.Judge = func(v int) { done(Verdict(v)) }
 			}
-			x.Borrowed, h.Token = true, permit
+			x.Lender, h.Token = lender, permit
 			return err
 		},
 		End:     func(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcome) { h.Token.(semaphore.Permit).Release() },

@@ -49,7 +49,7 @@ func drawLoad(rt *rapid.T) []call {
 		c.cfg.Breaker.OpenFor = millis("open for", 5000, 7000)
 		return c
 	})
-	return rapid.SliceOfN(one, 30, 80).Draw(rt, "load")
+	return rapid.SliceOfN(one, 20, 50).Draw(rt, "load")
 }
 
 // replayed is a configuration by which a load is admitted or refused.

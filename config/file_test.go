@@ -51,8 +51,15 @@ func TestLoadRefusesTexts(t *testing.T) {
 		}
 		fieldsOf(t, err)
 	}
-	if _, err := loadText("f.yaml", "systems: {}\n"+strings.Repeat("#", maxFile-12)); err != nil {
-		t.Error("the largest file: ", err)
+	for name, text := range map[string]string{
+		"the largest":       "systems: {}\n" + strings.Repeat("#", maxFile-12),
+		"a byte order mark": "\ufeffsystems: {}\n",
+		"directives":        "%YAML 1.1\n---\nsystems: {}\n...\n",
+		"JSON":              `{"systems": {"sber": {"bulkhead": {"max_waiting": 5}}}}`,
+	} {
+		if _, err := loadText("f.yaml", text); err != nil {
+			t.Error(name, err)
+		}
 	}
 }
 

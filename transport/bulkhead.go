@@ -17,8 +17,8 @@ import (
 func Bulkhead(b semaphore.Bulkhead, wait time.Duration, peek func() error) Layer {
 	l := exchange.Layer{
 		Begin: func(x *exchange.Exchange, h *exchange.Hold) error {
-			if x.Borrowed = x.Scope != nil && x.Scope.Borrow(); x.Borrowed {
-				h.Token = x.Scope // admitted when the execution was
+			if s := x.Scope; s != nil && s.Borrow() {
+				x.Lender, h.Token = s, s // admitted when the execution was
 				return nil
 			}
 			if peek != nil {

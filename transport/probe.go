@@ -14,17 +14,17 @@ func (b *Breaker) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	own := b.rules.Load().total
 	total := pick(own, boundsOf(x).Total)
 	stream := total < 0 || total > own
-	if x.Borrowed && x.Scope.Judge == nil {
+	lender := x.Lender
+	if lender != nil && lender.Judge == nil {
 		return nil // what it says counts for nothing
 	}
-	if x.Borrowed && !stream {
-		h.Token = x.Scope
+	if lender != nil && !stream {
+		h.Token = lender
 		return nil
 	}
 	var done func(error)
-	if x.Borrowed {
-		scope := x.Scope
-		done = func(err error) { scope.Judge(int(verdictOf(err))) }
+	if lender != nil {
+		done = func(err error) { lender.Say(int(verdictOf(err))) }
 	} else {
 		var err error
 		if done, err = b.allow(); err != nil {
@@ -56,7 +56,7 @@ func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outco
 	defer func() {
 		switch t := h.Token.(type) {
 		case *exchange.Scope:
-			t.Judge(int(v))
+			t.Say(int(v))
 		case *probe:
 			t.report(b, v)
 		case func(error):

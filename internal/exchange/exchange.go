@@ -23,9 +23,9 @@ type Exchange struct {
 	Answered time.Duration // the headers had come
 	Status   int           // of the response; 0 if there is none
 
-	Stream   bool   // set by a layer: neither its total nor its silence is to be bounded
-	Scope    *Scope // the execution that it is part of, or nil
-	Borrowed bool   // set by a layer: it uses Scope's permit and reports there
+	Stream bool   // set by a layer: neither its total nor its silence is to be bounded
+	Scope  *Scope // the execution that it is part of, or nil
+	Lender *Scope // set by a layer: whose permit it uses, and to which it reports; nil if to none
 
 	layers []*Layer
 	holds  [maxLayers]Hold

@@ -85,8 +85,8 @@ func TestPermitOutlivesExecution(t *testing.T) {
 		resp, _ := r.RoundTrip(request(e.ctx))
 		e.leave()
 		synctest.Wait()
-		if n := e.freed.Load(); n != 0 || !r.last().Borrowed {
-			t.Errorf("freed %d times, borrowed %v", n, r.last().Borrowed)
+		if n := e.freed.Load(); n != 0 || r.last().Lender != &e.Scope {
+			t.Errorf("freed %d times, borrowed of %v", n, r.last().Lender)
 		}
 		if b, err := readAll(resp.Body); b != "abc" || err != io.EOF {
 			t.Error(b, err)
@@ -94,8 +94,8 @@ func TestPermitOutlivesExecution(t *testing.T) {
 		if n := e.freed.Load(); n != 1 {
 			t.Errorf("freed %d times", n)
 		}
-		if _, err := r.RoundTrip(request(e.ctx)); err != nil || r.last().Borrowed {
-			t.Errorf("%v, borrowed of one that is over: %v", err, r.last().Borrowed)
+		if _, err := r.RoundTrip(request(e.ctx)); err != nil || r.last().Lender != nil {
+			t.Errorf("%v, borrowed of one that is over: %v", err, r.last().Lender)
 		}
 		r.interrupt(Owner)
 	})
@@ -356,10 +356,15 @@ func TestExecutionsLeaveNothing(t *testing.T) {
 	defer cancel()
 	r := (&Layer{
 		Client: "sber",
-		Begin:  func(x *Exchange, _ *Hold) error { x.Borrowed = x.Scope.Borrow(); return nil },
+		Begin: func(x *Exchange, _ *Hold) error {
+			if x.Scope.Borrow() {
+				x.Lender = x.Scope
+			}
+			return nil
+		},
 		End: func(x *Exchange, _ *Hold, _ Outcome) {
-			if x.Borrowed {
-				x.Scope.Release()
+			if x.Lender != nil {
+				x.Lender.Release()
 			}
 		},
 		Interrupts: true,

@@ -40,16 +40,13 @@ func (x *Exchange) begin() error {
 	if err == nil {
 		err = governing(x.caller).Err()
 	}
-	scope := ScopeIn(x.caller)
-	if scope != nil { // whoever's: it may be over, and its context with it, before x is
+	if scope := ScopeIn(x.caller); scope != nil { // whoever's: it may be over, and its context with it, before x is
+		x.join(scope)
 		x.derive()
 	}
 	for i, l := range x.layers {
 		if err != nil && !l.Always {
 			continue
-		}
-		if l.Client != nil {
-			x.Scope = scope.Of(l.Client)
 		}
 		if l.Interrupts {
 			x.derive()
@@ -72,6 +69,15 @@ func (x *Exchange) begin() error {
 		err = MaybeSent(err)
 	}
 	return x.end(err)
+}
+
+// join makes x part of the innermost execution of its own client's.
+func (x *Exchange) join(scope *Scope) {
+	for _, l := range x.layers {
+		if l.Client != nil {
+			x.Scope = scope.Of(l.Client)
+		}
+	}
 }
 
 // send lets the base do the round trip, with a copy of the request if x needs one.

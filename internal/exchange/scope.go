@@ -19,10 +19,14 @@ type Scope struct {
 	Deadline time.Time         // when the execution's context ends by its own bound; zero if it has none
 	Expired  error             // the cause of that
 	Judge    func(verdict int) // nil: nothing counts of what is within it
-	Free     func()            // called once, when the execution is over and no exchange uses its permit
+	Report   func()            // called once, when the execution is over and no exchange that uses its permit has yet to be judged
+	Free     func()            // called once, after that, when no exchange uses its permit
 
-	mu         sync.Mutex
-	lent, over bool
+	mu     sync.Mutex
+	lent   bool
+	unsaid bool // the one who has the permit has yet to be judged
+	over   bool // nothing is lent any more
+	closed bool // Close has done its part
 }
 
 type scopeKey struct{}
@@ -53,16 +57,31 @@ func (s *Scope) Borrow() bool {
 	if s.lent || s.over {
 		return false
 	}
-	s.lent = true
+	s.lent, s.unsaid = true, true
 	return true
+}
+
+// Say tells s the verdict on the exchange that uses its permit. It comes before Release, a stream's long before.
+func (s *Scope) Say(verdict int) {
+	s.Judge(verdict)
+	s.mu.Lock()
+	report := s.over && s.unsaid
+	s.unsaid = false
+	s.mu.Unlock()
+	if report {
+		s.Report()
+	}
 }
 
 // Release gives the permit back to s.
 func (s *Scope) Release() {
 	s.mu.Lock()
-	s.lent = false
-	free := s.over
+	report, free := s.over && s.unsaid, s.closed // unsaid: it panicked too early
+	s.lent, s.unsaid = false, false
 	s.mu.Unlock()
+	if report {
+		s.Report()
+	}
 	if free {
 		s.Free()
 	}
@@ -72,6 +91,13 @@ func (s *Scope) Release() {
 func (s *Scope) Close() {
 	s.mu.Lock()
 	s.over = true
+	report := !s.unsaid
+	s.mu.Unlock()
+	if report {
+		s.Report()
+	}
+	s.mu.Lock()
+	s.closed = true
 	free := !s.lent
 	s.mu.Unlock()
 	if free {
@@ -83,6 +109,16 @@ func (s *Scope) Close() {
 func (s *Scope) IsExpiry(cause error) bool {
 	for ; s != nil; s = s.Around.Of(s.Client) {
 		if s.Expired != nil && s.Expired == cause {
+			return true
+		}
+	}
+	return false
+}
+
+// IsTotal reports whether deadline is that of s, or of one of the same client's around it.
+func (s *Scope) IsTotal(deadline time.Time) bool {
+	for ; s != nil; s = s.Around.Of(s.Client) {
+		if deadline.Equal(s.Deadline) {
 			return true
 		}
 	}

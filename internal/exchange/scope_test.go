@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +21,8 @@ type execution struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc
-	freed  atomic.Int32
+
+	reported, freed atomic.Int32
 
 	mu   sync.Mutex
 	said []int
@@ -35,6 +37,7 @@ func execute(ctx context.Context, client string, total time.Duration) *execution
 		defer e.mu.Unlock()
 		e.said = append(e.said, verdict)
 	}
+	e.Report = func() { e.reported.Add(1) }
 	e.Free = func() { e.freed.Add(1) }
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	if total > 0 {
@@ -64,41 +67,54 @@ func newClient(t *testing.T, client string, base trip) *rig {
 	}).Wrap(r.RoundTripper)
 	r.begin = func(layer string, x *Exchange) error {
 		if layer == "permit" {
-			x.Borrowed = x.Scope != nil && x.Scope.Borrow()
+			if x.Scope != nil && x.Scope.Borrow() {
+				x.Lender = x.Scope
+			}
 		}
 		return nil
 	}
 	r.end = func(layer string, x *Exchange, _ Outcome) {
-		if layer == "permit" && x.Borrowed {
-			x.Scope.Release()
+		if layer == "permit" && x.Lender != nil {
+			x.Lender.Release()
 		}
 	}
 	return r
 }
 
-// A Scope lends its permit to one at a time, to nobody when it is over, and is
-// freed once: when it is over and nobody has the permit.
+// A Scope lends its permit to one at a time, and to nobody when it is over. It reports once, when it is over and the one
+// who has the permit has been judged, and is freed once, when nobody has it.
 func TestScopeModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		freed := 0
-		s := &Scope{Free: func() { freed++ }}
-		lent, over := false, false
-		for _, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"borrow", "borrow", "release", "close"}), 1, 12).Draw(t, "steps") {
+		var reported, freed int
+		var said, want []int
+		s := &Scope{Judge: func(verdict int) { said = append(said, verdict) }}
+		s.Report = func() { reported++ }
+		s.Free = func() {
+			if freed++; reported != 1 {
+				t.Fatal("freed before it reported")
+			}
+		}
+		lent, unsaid, over := false, false, false
+		for i, step := range rapid.SliceOfN(rapid.SampledFrom([]string{"borrow", "borrow", "say", "release", "close"}), 1, 14).Draw(t, "steps") {
 			switch {
 			case step == "borrow":
 				if got := s.Borrow(); got != (!lent && !over) {
 					t.Fatalf("Borrow returned %v, lent %v, over %v", got, lent, over)
 				}
-				lent = lent || !over
+				lent, unsaid = lent || !over, unsaid || !over && !lent
+			case step == "say" && unsaid:
+				s.Say(i)
+				unsaid, want = false, append(want, i)
 			case step == "release" && lent:
 				s.Release()
-				lent = false
+				lent, unsaid = false, false
 			case step == "close" && !over:
 				s.Close()
 				over = true
 			}
-			if want := map[bool]int{true: 1}[over && !lent]; freed != want {
-				t.Fatalf("freed %d times, want %d; lent %v, over %v", freed, want, lent, over)
+			count := map[bool]int{true: 1}
+			if reported != count[over && !unsaid] || freed != count[over && !lent] || !slices.Equal(said, want) {
+				t.Fatalf("reported %d times, freed %d times, said %v; lent %v, unsaid %v, over %v", reported, freed, said, lent, unsaid, over)
 			}
 		}
 	})
@@ -106,11 +122,18 @@ func TestScopeModel(t *testing.T) {
 
 func TestScopeRace(t *testing.T) {
 	for range 2000 {
-		var lent, over, freed atomic.Int32
-		s := &Scope{}
+		var lent, unsaid, over, reported, freed atomic.Int32
+		s := &Scope{Judge: func(int) { unsaid.Add(-1) }}
+		s.Report = func() {
+			if reported.Add(1) != 1 || unsaid.Load() != 0 || over.Load() != 1 || freed.Load() != 0 {
+				t.Errorf("reported %d times, unsaid %d, over %d, freed %d", reported.Load(), unsaid.Load(), over.Load(), freed.Load())
+			}
+			runtime.Gosched()
+			reported.Add(10)
+		}
 		s.Free = func() {
-			if freed.Add(1) != 1 || lent.Load() != 0 || over.Load() != 1 {
-				t.Errorf("freed %d times, lent %d, over %d", freed.Load(), lent.Load(), over.Load())
+			if freed.Add(1) != 1 || lent.Load() != 0 || reported.Load() != 11 {
+				t.Errorf("freed %d times, lent %d, reported %d", freed.Load(), lent.Load(), reported.Load())
 			}
 		}
 		start := make(chan struct{})
@@ -131,9 +154,12 @@ func TestScopeRace(t *testing.T) {
 					if !s.Borrow() {
 						continue
 					}
+					unsaid.Add(1)
 					if lent.Add(1) != 1 {
 						t.Error("lent twice")
 					}
+					runtime.Gosched()
+					s.Say(0)
 					runtime.Gosched()
 					lent.Add(-1)
 					s.Release()
@@ -143,8 +169,8 @@ func TestScopeRace(t *testing.T) {
 		act(func() { over.Store(1); s.Close() })
 		close(start)
 		wg.Wait()
-		if freed.Load() != 1 {
-			t.Fatalf("freed %d times", freed.Load())
+		if freed.Load() != 1 || reported.Load() != 11 {
+			t.Fatalf("freed %d times, reported %d", freed.Load(), reported.Load())
 		}
 	}
 }

@@ -173,8 +173,8 @@ func TestValues(t *testing.T) {
 			}
 		}
 	}
-	if want := len(values) * 21; tried != want { // 19 fields and 2 groups
-		t.Errorf("tried %d, want %d", tried, want)
+	if tried < 21*len(values) { // 19 fields and 2 groups, at least
+		t.Errorf("tried %d", tried)
 	}
 }
 
