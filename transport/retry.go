@@ -46,12 +46,15 @@ type Retry struct {
 	peek    func() error
 	hook    func(RetryEvent)
 	jitter  func(most time.Duration) time.Duration // above 0, at most that
+	closed  context.Context                        // ends with Close
+	end     context.CancelFunc
 }
 
 // NewRetry returns a Retry with policy p.
 func NewRetry(system string, p RetryPolicy) *Retry {
 	now := time.Now()
 	r := &Retry{system: system, budget: budget{epoch: now}, gate: gate{epoch: now}, jitter: jitter}
+	r.closed, r.end = context.WithCancel(context.Background())
 	r.Reconfigure(p)
 	return r
 }
@@ -70,6 +73,10 @@ func (r *Retry) Streams(f func(*http.Request) bool) { r.streams = f }
 // breaker's Peek, or that the client is closed. A pause that would end in a refusal
 // is then not begun, and the answer not given up. To be called before the first request.
 func (r *Retry) Peek(f func() error) { r.peek = f }
+
+// Close ends the pauses, those under way and those to come: what becomes of the
+// attempts after them is for the layers below to say, which are to refuse them.
+func (r *Retry) Close() { r.end() }
 
 // Wrap is a [Layer].
 func (r *Retry) Wrap(next http.RoundTripper) http.RoundTripper { return &retrying{r, next} }

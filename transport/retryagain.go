@@ -165,7 +165,7 @@ func (c *call) attempt(n int, a *answer) (resp *http.Response, err error) {
 	return resp, err
 }
 
-// wait returns nil when d has passed, or how the caller's context ended.
+// wait returns nil when d has passed, or c is closed, or how the caller's context ended.
 func (c *call) wait(d time.Duration) error {
 	ctx := c.req.Context()
 	timer := time.NewTimer(d)
@@ -173,6 +173,7 @@ func (c *call) wait(d time.Duration) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
+	case <-c.closed.Done():
 	}
 	if ctx.Err() != nil {
 		return exchange.CallerError(ctx)
