@@ -37,7 +37,7 @@
 //	Retry.BudgetRatio            0.1                              RETRY_BUDGET_RATIO                     > 0, ≤ 1
 //	Retry.BudgetFloor            3                                RETRY_BUDGET_FLOOR                     1 to 100
 //	Retry.Gate                   false                            RETRY_GATE                             true, false
-//	Retry.DeadlineHeader         none                             RETRY_DEADLINE_HEADER                  a letter, then letters, digits and -
+//	Retry.DeadlineHeader         none                             RETRY_DEADLINE_HEADER                  a header with a - in its name
 //	Retry.DeadlineFloor          off                              RETRY_DEADLINE_FLOOR                   ≤ 10s, or off
 //
 // Where two defaults are named, the larger one holds. The 0.8 is rounded down,

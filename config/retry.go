@@ -54,8 +54,9 @@ type Retry struct {
 	Gate bool `yaml:"gate"`
 
 	// DeadlineHeader is the header in which the system is told how many milliseconds
-	// are left of the caller's deadline: a letter, then letters, digits and "-", at
-	// most 64; "" means that it is not told.
+	// are left of the caller's deadline: words of letters and digits with "-" between
+	// them, two at least, so that no "true" passes for a name ("X-Deadline-Ms"); at
+	// most 64 characters. "" means that it is not told.
 	DeadlineHeader string `yaml:"deadline_header"`
 
 	// DeadlineFloor is how much has to be left of the caller's deadline for a call to
@@ -75,9 +76,14 @@ func (r *Retry) fill() {
 }
 
 const (
-	repeatedRule = "must be statuses and ranges of 408, 425, 429 and 500-599 with commas between (429,502-504)"
-	headerRule   = "must be the name of a header: a letter, then letters, digits and -, at most 64"
+	repeatedRule  = "must be statuses and ranges of 408, 425, 429 and 500-599 with commas between (429,502-504)"
+	headerRule    = "must be the name of a header, of words with - between and at most 64 characters (X-Deadline-Ms)"
+	headerPattern = `[A-Za-z][A-Za-z0-9]*(-[A-Za-z0-9]+)+`
 )
+
+var headerName = regexp.MustCompile("^" + headerPattern + "$")
+
+func isHeader(name string) bool { return len(name) <= 64 && headerName.MatchString(name) }
 
 func isRepeated(list string) bool {
 	s, err := ParseStatuses(list)
@@ -88,5 +94,3 @@ func isRepeated(list string) bool {
 	}
 	return err == nil
 }
-
-var isHeader = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,63}$`).MatchString
