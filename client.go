@@ -29,6 +29,7 @@ type Client struct {
 	stats    *stats
 	sem      *semaphore.Semaphore
 	breaker  *transport.Breaker
+	retry    *transport.Retry
 	timeouts *transport.Timeouts // over the own base
 	foreign  *transport.Timeouts // over any other
 	base     http.RoundTripper   // WithBase's; nil: the own one, which is a pool of stats
@@ -58,10 +59,14 @@ func newClient(name string, cfg Config, o *options, reg *Registry) *Client {
 	if o.classify != nil {
 		c.breaker.Classify(o.classify)
 	}
+	c.retry = transport.NewRetry(name, transport.RetryPolicyOf(cfg))
+	c.retry.Streams(o.streams)
+	c.retry.Peek(c.refusal)
+	c.retry.OnEvent(c.stats.retried)
 	c.timeouts, c.foreign = transport.NewTimeouts(name, cfg), transport.NewForeignTimeouts(name, cfg)
 	if c.base == nil {
 		c.stats.swap(c.newPool(cfg))
-		c.chain = transport.Chain((*ownBase)(c), c.stats.pooled.Wrap, c.guard(), c.breaker.Wrap, c.timeouts.Wrap)
+		c.chain = transport.Chain((*ownBase)(c), c.retry.Wrap, c.stats.pooled.Wrap, c.guard(), c.breaker.Wrap, c.timeouts.Wrap)
 	} else {
 		c.chain = c.over(c.base)
 	}
@@ -75,7 +80,7 @@ func limits(cfg Config) semaphore.Limits {
 
 // over puts the layers around a base that is not ours.
 func (c *Client) over(base http.RoundTripper) http.RoundTripper {
-	return transport.Chain(base, c.stats.layer.Wrap, c.guard(), c.breaker.Wrap, c.foreign.Wrap)
+	return transport.Chain(base, c.retry.Wrap, c.stats.layer.Wrap, c.guard(), c.breaker.Wrap, c.foreign.Wrap)
 }
 
 // guard is the bulkhead, or what only observes it.
@@ -97,6 +102,17 @@ func (w *waiting) Acquire(ctx context.Context, _ time.Duration) (semaphore.Permi
 func (c *Client) peek() error {
 	if c.closing.Load() {
 		return nil // the bulkhead says so
+	}
+	return c.breaker.Peek()
+}
+
+// refusal says why a request that begins now would be refused at once: nothing is given up for such an attempt.
+func (c *Client) refusal() error {
+	switch {
+	case c.closing.Load():
+		return &ClosedError{System: c.name}
+	case c.opts.observe:
+		return nil
 	}
 	return c.breaker.Peek()
 }
@@ -151,6 +167,7 @@ func (c *Client) logger() *slog.Logger { return cmp.Or(c.opts.logger, slog.Defau
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.closing.Store(true)
 	c.health.end()
+	c.retry.Close()
 	c.sem.Close(&ClosedError{System: c.name})
 	if c.stats.close() {
 		c.finish()

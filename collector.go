@@ -25,7 +25,8 @@ import (
 //
 // executions_total counts the calls of [Execute] and [Call.Do], by what the caller was told:
 // success, error (fn's own), timeout, cancelled, panic, and refused_full, refused_open and
-// refused_closed, with which fn did not run. would_refuse_total is for [Observe].
+// refused_closed, with which fn did not run. retry_attempts_total counts attempts after the
+// first, each an exchange of its own in requests_total: success, failure, refused, cancelled, panic. would_refuse_total is for [Observe].
 // All histograms are in seconds. requests_total and request_duration_seconds
 // count exchanges, to the end of the body; time_to_headers_seconds counts from
 // admission, request_duration_seconds from the call, and semaphore_wait_seconds
@@ -94,6 +95,18 @@ var families = []family{
 	{"executions_total", "Calls of Execute, by how they ended.", []string{"outcome"}, counter, func(v *view) {
 		for o, name := range executionNames {
 			v.value(float64(v.executed[o]), name)
+		}
+	}},
+	{"retry_attempts_total", "Attempts after the first, by how they ended.", []string{"outcome"}, counter, func(v *view) {
+		for o, name := range attemptNames {
+			v.value(float64(v.attempts[o]), name)
+		}
+	}},
+	{"retry_budget_exhausted_total", "Attempts not made only since the budget had no room for them.", nil, counter, func(v *view) { v.value(float64(v.exhausted)) }},
+	{"retry_wait_seconds", "Pauses before attempts after the first.", nil, gauge, func(v *view) { v.histogram(v.pauses) }},
+	{"retry_refusals_total", "Calls refused before an exchange began: while the system asked to be left alone (paused), or with too little of the caller's deadline left (late).", []string{"reason"}, counter, func(v *view) {
+		for r, name := range notCalledNames {
+			v.value(float64(v.notCalled[r]), name)
 		}
 	}},
 	{"would_refuse_total", "What an observing client would have refused.", []string{"reason"}, counter, func(v *view) {

@@ -30,6 +30,9 @@ type (
 	FullError    = semaphore.FullError
 	OpenError    = transport.OpenError
 	TimeoutError = transport.TimeoutError
+	PausedError  = transport.PausedError
+	LateError    = transport.LateError
+	RetryError   = transport.RetryError
 )
 
 // A ClosedError refuses a request of a closed client, or ends one that was
@@ -106,6 +109,7 @@ func NotSent(err error) bool { return transport.NotSent(err) }
 // caller has gone, the request was invalid, or there is no such client.
 func StatusCode(err error) (code int, retryAfter time.Duration, ok bool) {
 	open, _ := errors.AsType[*OpenError](err)
+	paused, _ := errors.AsType[*PausedError](err)
 	_, invalid := errors.AsType[*exchange.InvalidError](err)
 	switch { // the caller's end first: its cause may be the error of another system
 	case err == nil, invalid, errors.Is(err, context.Canceled), errors.Is(err, ErrNotFound), errors.Is(err, ErrDuplicate):
@@ -113,9 +117,15 @@ func StatusCode(err error) (code int, retryAfter time.Duration, ok bool) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, 0, true
 	case errors.Is(err, ErrUnavailable) && open != nil:
-		return http.StatusServiceUnavailable, (open.RetryAfter + time.Second - 1).Truncate(time.Second), true
+		return http.StatusServiceUnavailable, wholeSeconds(open.RetryAfter), true
+	case errors.Is(err, ErrUnavailable) && paused != nil:
+		return http.StatusServiceUnavailable, wholeSeconds(paused.RetryAfter), true
 	case errors.Is(err, ErrUnavailable):
 		return http.StatusServiceUnavailable, 0, true
 	}
 	return http.StatusBadGateway, 0, true
+}
+
+func wholeSeconds(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/resilient-go/resilient/config"
+	"github.com/resilient-go/resilient/transport"
 )
 
 // Reconfigure makes cfg, whole, the settings of c: a zero field is its default,
@@ -45,6 +46,7 @@ func (c *Client) Reconfigure(cfg Config) error {
 	c.stats.reconfigure(full)
 	c.timeouts.Reconfigure(full)
 	c.foreign.Reconfigure(full)
+	c.retry.Reconfigure(transport.RetryPolicyOf(full))
 	pending := c.breaker.Reconfigure(full)
 	if swapped {
 		c.stats.swap(c.newPool(full))

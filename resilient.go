@@ -14,6 +14,7 @@
 //
 // # What a request goes through
 //
+//	retry       off unless Retry.MaxAttempts says so; each attempt goes through all below
 //	bulkhead    at most MaxConcurrent exchanges; waits for a permit at most AcquireTimeout
 //	breaker     refuses at once while the system is known to fail
 //	timeouts    connect < read < total, to the end of the body
@@ -31,6 +32,7 @@
 //	  ErrBulkheadFull    *FullError: no permit in time
 //	  ErrCircuitOpen     *OpenError: the breaker is open
 //	  ErrClosed          *ClosedError: the client is closed
+//	                     *PausedError, *LateError: by choice, see [RetryConfig]
 //	ErrTimeout           *TimeoutError: it took too long; also context.DeadlineExceeded
 //	context.Canceled     the caller gave up; with its cause, if it gave one
 //
@@ -59,6 +61,7 @@ type Config = config.Config
 type (
 	BulkheadConfig = config.Bulkhead
 	BreakerConfig  = config.Breaker
+	RetryConfig    = config.Retry
 )
 
 // FromEnv reads the settings of a system from the environment. See [config.FromEnv].
@@ -83,6 +86,10 @@ const Unbounded = transport.Unbounded
 // WithBounds gives the requests made with the context it returns other bounds than their client's.
 // See [transport.WithBounds].
 func WithBounds(ctx context.Context, b Bounds) context.Context { return transport.WithBounds(ctx, b) }
+
+// Attempt returns which attempt a request with context ctx is, 1 for the first: for
+// a header or a log line of one's own, in what is below the client. See [transport.Attempt].
+func Attempt(ctx context.Context) int { return transport.Attempt(ctx) }
 
 // A Verdict is what an exchange says about its system, for the breaker. It is an alias of [transport.Verdict].
 type Verdict = transport.Verdict

@@ -35,6 +35,8 @@ var (
 	outcomeNames = [...]string{"success", "error_status", "transport_error", "timeout", "cancelled", "abandoned",
 		"upgraded", "refused_full", "refused_open", "refused_closed", "invalid", "panic"}
 	executionNames = [...]string{"success", "error", "timeout", "cancelled", "refused_full", "refused_open", "refused_closed", "panic"}
+	attemptNames   = [...]string{transport.RetrySuccess, transport.RetryFailure, transport.RetryRefused, transport.RetryCancelled, transport.RetryPanic}
+	notCalledNames = [...]string{transport.RetryPaused, transport.RetryLate}
 	refusalReasons = [...]string{"full", "open"}
 	phases         = [...]transport.Phase{transport.PhaseConnect, transport.PhaseTLS, transport.PhaseRead, transport.PhaseTotal, transport.PhaseDeadline}
 	stateNames     = [...]string{transport.Closed, transport.Open, transport.HalfOpen, transport.ForcedOpen, transport.ForcedClosed}
@@ -80,10 +82,14 @@ type counts struct {
 	ended          [len(outcomeNames)]uint64
 	executed       [len(executionNames)]uint64
 	wouldRefuse    [len(refusalReasons)]uint64
+	attempts       [len(attemptNames)]uint64
+	exhausted      uint64
+	notCalled      [len(notCalledNames)]uint64
 	timeouts       [len(phases)]uint64
 	transitions    [len(transitionNames)]uint64
 	durations      [len(outcomeNames)]*histogram
 	headers, waits *histogram
+	pauses         *histogram
 }
 
 func newStats(c *Client) *stats {
@@ -206,7 +212,7 @@ func (s *stats) snapshot() (c counts, inFlight int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c = s.counts
-	c.headers, c.waits = c.headers.clone(), c.waits.clone()
+	c.headers, c.waits, c.pauses = c.headers.clone(), c.waits.clone(), c.pauses.clone()
 	for i, h := range c.durations {
 		c.durations[i] = h.clone()
 	}
@@ -264,6 +270,20 @@ func (s *stats) executionEnded(outcome string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.executed[slices.Index(executionNames[:], outcome)]++
+}
+
+// retried counts what the Retry did, or left.
+func (s *stats) retried(e transport.RetryEvent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(attemptNames[:], e.Outcome); i >= 0 {
+		s.attempts[i]++
+		observe(&s.pauses, e.Wait)
+	} else if i := slices.Index(notCalledNames[:], e.Outcome); i >= 0 {
+		s.notCalled[i]++
+	} else {
+		s.exhausted++
+	}
 }
 
 // wouldHaveRefused counts a refusal in observe mode, by the words of refusalReasons.

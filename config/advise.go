@@ -38,6 +38,11 @@ func (d *draft) advise() {
 		"lower it to 50s, unless the system keeps connections for longer", "IdleConnTimeout")
 	d.check(c.Protocol != HTTP2 || !d.isSet(byName("MaxConnsPerHost")), "${MaxConnsPerHost} is not kept under ${Protocol}",
 		"leave ${Protocol} unset if that number was agreed upon, else leave ${MaxConnsPerHost} unset and set ${Bulkhead.MaxConcurrent}")
+
+	d.check(c.Retry.MaxAttempts <= 3, "a fourth attempt hardly ever succeeds (2 % of them, by published experience), and is up to four times the load when the system can bear it least",
+		"lower it to 2 or 3", "Retry.MaxAttempts")
+	d.check(c.Retry.BudgetRatio <= 0.2, "when all calls fail, a system that is ill gets a fifth more of them, or more still",
+		"lower it to 0.1, or leave it unset", "Retry.BudgetRatio")
 }
 
 // adviseName does so for the name of a system that no file lists.

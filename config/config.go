@@ -75,6 +75,8 @@ type Config struct {
 	Bulkhead Bulkhead `yaml:"bulkhead"`
 	// Breaker says when a failing system is left alone.
 	Breaker Breaker `yaml:"breaker"`
+	// Retry says what is repeated when it failed.
+	Retry Retry `yaml:"retry"`
 }
 
 // Bulkhead is the settings of the semaphore in front of a system.
@@ -168,6 +170,8 @@ func (c *Config) fill() {
 	or(&c.Breaker.OpenFor, 30*time.Second)
 	or(&c.Breaker.HalfOpenProbes, 3)
 	or(&c.Breaker.FailureStatus, "500-599")
+
+	c.Retry.fill()
 }
 
 // share is the part of a pool that the bulkhead gives out: 0.8, in integers, since

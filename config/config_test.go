@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,10 @@ func TestDefaults(t *testing.T) {
 			Window: 30 * s, MinRequests: 10, FailureRatio: 0.5, ConsecutiveFailures: 16, OpenFor: 30 * s,
 			HalfOpenProbes: 3, SlowCall: 0, FailureStatus: "500-599",
 		},
+		Retry: Retry{
+			MaxAttempts: 1, Status: "502-504", BaseDelay: 100 * ms, MaxDelay: 1 * s, MaxElapsed: 5 * s, MaxRetryAfter: 30 * s,
+			BudgetRatio: 0.1, BudgetFloor: 3,
+		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -92,6 +97,8 @@ func TestDerivedDefaults(t *testing.T) {
 		{"window of a 15s total", Config{TotalTimeout: 15 * s}, func(c Config) any { return c.Breaker.Window }, 30 * s},
 		{"window of a 16s total", Config{TotalTimeout: 16 * s}, func(c Config) any { return c.Breaker.Window }, 32 * s},
 		{"consecutive is MinRequests", Config{Breaker: Breaker{MinRequests: 17}}, func(c Config) any { return c.Breaker.ConsecutiveFailures }, 17},
+		{"longest pause", Config{Retry: Retry{BaseDelay: 900 * ms}}, func(c Config) any { return c.Retry.MaxDelay }, 1 * s},
+		{"longest pause of a long one", Config{Retry: Retry{BaseDelay: 2 * s}}, func(c Config) any { return c.Retry.MaxDelay }, 2 * s},
 		{"consecutive is MaxConcurrent", Config{Breaker: Breaker{MinRequests: 15}}, func(c Config) any { return c.Breaker.ConsecutiveFailures }, 16},
 	} {
 		full, err := c.in.Complete()
@@ -172,12 +179,14 @@ func TestCompleteTwice(t *testing.T) {
 		}
 		for _, f := range fields { // nothing set is adjusted, nothing is left unset
 			given, got := f.of(&c), f.of(&full)
-			if !given.IsZero() && !given.Equal(got) || got.IsZero() && f.name != "Breaker.SlowCall" {
+			if !given.IsZero() && !given.Equal(got) || got.IsZero() && !slices.Contains(mayBeZero, f.name) {
 				t.Fatalf("%s: %v became %v", f.name, given, got)
 			}
 		}
 	})
 }
+
+var mayBeZero = []string{"Breaker.SlowCall", "Retry.PutDelete", "Retry.Gate", "Retry.DeadlineHeader", "Retry.DeadlineFloor"}
 
 // anyConfig sets few fields, to values that are often allowed and often extreme.
 func anyConfig(t *rapid.T) Config {
@@ -188,12 +197,14 @@ func anyConfig(t *rapid.T) Config {
 			continue
 		}
 		switch v.Interface().(type) {
+		case bool:
+			v.SetBool(rapid.Bool().Draw(t, f.name))
 		case float64:
 			v.SetFloat(rapid.Float64Range(0, 1).Draw(t, f.name))
 		case Protocol:
 			v.SetString(rapid.SampledFrom([]string{"http1", "http2"}).Draw(t, f.name))
 		case string:
-			v.SetString(rapid.SampledFrom([]string{"500-599", "429, 500-599", "404"}).Draw(t, f.name))
+			v.SetString(rapid.SampledFrom([]string{"500-599", "429, 500-599", "404", "X-Deadline-Ms"}).Draw(t, f.name))
 		default:
 			std := f.of(&stdConfig).Int()
 			v.SetInt(rapid.OneOf(

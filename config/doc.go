@@ -27,6 +27,18 @@
 //	Breaker.HalfOpenProbes       3                                BREAKER_HALF_OPEN_PROBES               ≥ 1
 //	Breaker.SlowCall             off                              BREAKER_SLOW_CALL                      ≤ ReadTimeout, or off
 //	Breaker.FailureStatus        500-599                          BREAKER_FAILURE_STATUS                 codes and ranges, 100 to 999
+//	Retry.MaxAttempts            1: none is repeated              RETRY_MAX_ATTEMPTS                     1 to 5
+//	Retry.PutDelete              false                            RETRY_PUT_DELETE                       true, false
+//	Retry.Status                 502-504                          RETRY_STATUS                           codes and ranges of 408, 425, 429, 500 to 599
+//	Retry.BaseDelay              100ms                            RETRY_BASE_DELAY                       > 0, ≤ MaxDelay
+//	Retry.MaxDelay               1s or BaseDelay                  RETRY_MAX_DELAY                        ≤ 5s
+//	Retry.MaxElapsed             5s                               RETRY_MAX_ELAPSED                      > 0, ≤ 5s
+//	Retry.MaxRetryAfter          30s                              RETRY_MAX_RETRY_AFTER                  > 0, ≤ 5m
+//	Retry.BudgetRatio            0.1                              RETRY_BUDGET_RATIO                     > 0, ≤ 1
+//	Retry.BudgetFloor            3                                RETRY_BUDGET_FLOOR                     1 to 100
+//	Retry.Gate                   false                            RETRY_GATE                             true, false
+//	Retry.DeadlineHeader         none                             RETRY_DEADLINE_HEADER                  a header with a - in its name
+//	Retry.DeadlineFloor          off                              RETRY_DEADLINE_FLOOR                   ≤ 10s, or off
 //
 // Where two defaults are named, the larger one holds. The 0.8 is rounded down,
 // and at least 1. In a file the names are those of the environment in lower case,
@@ -117,12 +129,13 @@
 //     [NoQueue] for BULKHEAD_MAX_WAITING. Everywhere else it is refused, as it could
 //     mean none, no limit or the default.
 //   - The word off means [Off] for BREAKER_CONSECUTIVE_FAILURES, and off for
-//     BREAKER_SLOW_CALL.
+//     BREAKER_SLOW_CALL and RETRY_DEADLINE_FLOOR.
+//   - RETRY_PUT_DELETE and RETRY_GATE are true or false, in no other spelling.
 //   - Negative values are refused everywhere, the Go constants' −1 included.
 //   - A name that is no variable of this package but looks meant as one is refused
 //     with the right name: within two edits of one, in the wrong case, with one
-//     underscore after the system, beginning with BULKHEAD_ or BREAKER_, short of
-//     that beginning (MAX_CONCURRENT), or as the field is called in Go
+//     underscore after the system, beginning with BULKHEAD_, BREAKER_ or RETRY_, short
+//     of that beginning (MAX_CONCURRENT), or as the field is called in Go
 //     (MAX_CONNS_PER_HOST). Any other variable under the prefix, such
 //     as BASE_URL or TOKEN, is the application's.
 package config

@@ -108,6 +108,8 @@ func (d *draft) relate(c *Config) {
 		fmt.Sprintf("raise ${Breaker.Window} to at least %v, or lower ${TotalTimeout}", 2*c.TotalTimeout))
 	d.require(c.Breaker.SlowCall <= c.ReadTimeout, "${Breaker.SlowCall} ≤ ${ReadTimeout}",
 		fmt.Sprintf("lower ${Breaker.SlowCall} to %v (half of it), or raise ${ReadTimeout}", c.ReadTimeout/2))
+	d.require(c.Retry.BaseDelay <= c.Retry.MaxDelay, "${Retry.BaseDelay} ≤ ${Retry.MaxDelay}",
+		"lower ${Retry.BaseDelay}, or raise ${Retry.MaxDelay}")
 }
 
 func (d *draft) require(holds bool, rule, remedy string) bool {

@@ -31,6 +31,9 @@ var envCases = []struct {
 			"BULKHEAD_MAX_CONCURRENT=20", "BULKHEAD_ACQUIRE_TIMEOUT=50ms", "BULKHEAD_MAX_WAITING=7",
 			"BREAKER_WINDOW=1m", "BREAKER_MIN_REQUESTS=5", "BREAKER_FAILURE_RATIO=0.25", "BREAKER_CONSECUTIVE_FAILURES=8",
 			"BREAKER_OPEN_FOR=10s", "BREAKER_HALF_OPEN_PROBES=2", "BREAKER_SLOW_CALL=1500ms", "BREAKER_FAILURE_STATUS=429, 500-599",
+			"RETRY_MAX_ATTEMPTS=3", "RETRY_PUT_DELETE=true", "RETRY_STATUS=429,502-504", "RETRY_BASE_DELAY=50ms", "RETRY_MAX_DELAY=2s",
+			"RETRY_MAX_ELAPSED=4s", "RETRY_MAX_RETRY_AFTER=1m", "RETRY_BUDGET_RATIO=0.2", "RETRY_BUDGET_FLOOR=5", "RETRY_GATE=true",
+			"RETRY_DEADLINE_HEADER=X-Deadline-Ms", "RETRY_DEADLINE_FLOOR=10ms",
 		},
 		want: Config{
 			MaxConnsPerHost: 40, MaxIdleConnsPerHost: 30, IdleConnTimeout: 20 * s, MaxResponseHeaderBytes: 65536, Protocol: HTTP2,
@@ -39,6 +42,10 @@ var envCases = []struct {
 			Breaker: Breaker{
 				Window: time.Minute, MinRequests: 5, FailureRatio: 0.25, ConsecutiveFailures: 8,
 				OpenFor: 10 * s, HalfOpenProbes: 2, SlowCall: 1500 * ms, FailureStatus: "429, 500-599",
+			},
+			Retry: Retry{
+				MaxAttempts: 3, PutDelete: true, Status: "429,502-504", BaseDelay: 50 * ms, MaxDelay: 2 * s, MaxElapsed: 4 * s,
+				MaxRetryAfter: time.Minute, BudgetRatio: 0.2, BudgetFloor: 5, Gate: true, DeadlineHeader: "X-Deadline-Ms", DeadlineFloor: 10 * ms,
 			},
 		},
 	},
@@ -83,6 +90,11 @@ var envCases = []struct {
 	{name: "three edits", env: []string{"RAED_TIMEOUTS=5s"}},
 	{name: "unknown in bulkhead", env: []string{"BULKHEAD_SIZE=5"}, fault: "rename it to CLIENT_SBER__BULKHEAD_MAX_"},
 	{name: "unknown in breaker", env: []string{"BREAKER_ENABLED=false"}, fault: "rename it to CLIENT_SBER__BREAKER_"},
+	{name: "retry switched on", env: []string{"RETRY_GATE=1"}, fault: `CLIENT_SBER__RETRY_GATE = "1": must be true or false`},
+	{name: "retry switched on, loudly", env: []string{"RETRY_GATE=TRUE"}, fault: "must be true or false"},
+	{name: "retry switched off", env: []string{"RETRY_GATE=false", "RETRY_PUT_DELETE=false", "RETRY_DEADLINE_FLOOR=off", "RETRY_DEADLINE_HEADER="}},
+	{name: "retries none", env: []string{"RETRY_MAX_ATTEMPTS=off"}, fault: "must be a whole number from 1 to 5"},
+	{name: "unknown in retry", env: []string{"RETRY_COUNT=3"}, fault: "rename it to CLIENT_SBER__RETRY_"},
 	{name: "group alone", env: []string{"BREAKER=off"}, fault: "rename it to CLIENT_SBER__BREAKER_"},
 	{name: "group with two underscores", env: []string{"BULKHEAD__MAX_WAITING=5"}, fault: "CLIENT_SBER__BULKHEAD_MAX_WAITING"},
 	{name: "the Go name", env: []string{"MAX_CONNS_PER_HOST=5"}, fault: "rename it to CLIENT_SBER__MAX_CONNECTIONS"},

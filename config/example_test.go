@@ -127,6 +127,18 @@ func ExampleExplain() {
 	//   breaker.half_open_probes      3        default
 	//   breaker.slow_call             off      CLIENT_PAY__BREAKER_SLOW_CALL
 	//   breaker.failure_status        500-599  default
+	//   retry.max_attempts            1        default
+	//   retry.put_delete              false    default
+	//   retry.status                  502-504  default
+	//   retry.base_delay              100ms    default
+	//   retry.max_delay               1s       default: 1s, or base_delay where that is more
+	//   retry.max_elapsed             5s       default
+	//   retry.max_retry_after         30s      default
+	//   retry.budget_ratio            0.1      default
+	//   retry.budget_floor            3        default
+	//   retry.gate                    false    default
+	//   retry.deadline_header         ""       default
+	//   retry.deadline_floor          off      default
 	//   the application's: CLIENT_PAY__TOKEN
 	//   warning: CLIENT_PAY__BREAKER_MIN_REQUESTS = 1: the first failure after a quiet window opens the breaker; raise it
 }

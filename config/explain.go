@@ -58,7 +58,7 @@ func explain(systems []*system, environ []string) *Explanation {
 		s.adviseName(systems)
 		out := System{Name: s.name, Config: s.full, Warnings: s.faults, Others: others(EnvPrefix(s.name), environ)}
 		for _, f := range fields {
-			set := Setting{Field: f.name, Key: f.key, Value: f.format(f.of(&s.full)), Source: s.at[f], Default: s.at[f] == ""}
+			set := Setting{Field: f.name, Key: f.key, Value: cmp.Or(f.format(f.of(&s.full)), `""`), Source: s.at[f], Default: s.at[f] == ""}
 			if set.Default {
 				set.Source = strings.TrimSuffix("default: "+f.std, ": ")
 			}
@@ -73,7 +73,7 @@ func explain(systems []*system, environ []string) *Explanation {
 func Settings(c Config) []Setting {
 	var all []Setting
 	for _, f := range fields {
-		all = append(all, Setting{Field: f.name, Key: f.key, Value: f.format(f.of(&c))})
+		all = append(all, Setting{Field: f.name, Key: f.key, Value: cmp.Or(f.format(f.of(&c)), `""`)})
 	}
 	return all
 }

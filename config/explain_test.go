@@ -140,6 +140,11 @@ func TestAdvice(t *testing.T) {
 		{"idle for long", "idle_conn_timeout: 60s, " + off, "", []string{"f.yaml:1 systems.a.idle_conn_timeout = 1m0s: many servers"}},
 		{"idle for less", "idle_conn_timeout: 59999ms, " + off, "", nil},
 
+		{"three attempts", "retry: {max_attempts: 3}, " + off, "", nil},
+		{"four attempts", "retry: {max_attempts: 4}, " + off, "", []string{"f.yaml:1 systems.a.retry.max_attempts = 4: a fourth attempt hardly ever succeeds"}},
+		{"a fifth of the calls", "retry: {budget_ratio: 0.2}, " + off, "", nil},
+		{"more of the calls", "retry: {budget_ratio: 0.21}, " + off, "", []string{"f.yaml:1 systems.a.retry.budget_ratio = 0.21: when all calls fail"}},
+
 		{"http2", "protocol: http2, " + off, "", nil},
 		{"http2 and a number", "protocol: http2, max_connections: 20, " + off, "", []string{`f.yaml:1 systems.a.max_connections = 20: f.yaml:1 systems.a.max_connections (20) is not kept under f.yaml:1 systems.a.protocol ("http2"); leave systems.a.protocol unset`}},
 		{"http1 and a number", "protocol: http1, max_connections: 20, " + off, "", nil},

@@ -28,8 +28,8 @@ type field struct {
 	env   string // "BULKHEAD_MAX_WAITING"
 }
 
-// list is the syntax of a string that holds items with commas between them, so
-// that a Config stays comparable.
+// list is the syntax of a string that a Config holds as it was written, so that it
+// stays comparable.
 type list struct {
 	rule   string
 	allows func(string) bool

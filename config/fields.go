@@ -35,6 +35,18 @@ var fields = describe([]*field{
 	{name: "Breaker.HalfOpenProbes", max: maxCount},
 	{name: "Breaker.SlowCall", max: int64(60 * time.Second), off: true},
 	{name: "Breaker.FailureStatus", list: &list{statusRule, isStatuses}},
+	{name: "Retry.MaxAttempts", max: 5},
+	{name: "Retry.PutDelete"},
+	{name: "Retry.Status", list: &list{repeatedRule, isRepeated}},
+	{name: "Retry.BaseDelay", max: int64(5 * time.Second)},
+	{name: "Retry.MaxDelay", max: int64(5 * time.Second), std: "1s, or base_delay where that is more"},
+	{name: "Retry.MaxElapsed", max: int64(5 * time.Second)},
+	{name: "Retry.MaxRetryAfter", max: int64(5 * time.Minute)},
+	{name: "Retry.BudgetRatio"},
+	{name: "Retry.BudgetFloor", max: 100},
+	{name: "Retry.Gate"},
+	{name: "Retry.DeadlineHeader", list: &list{headerRule, isHeader}},
+	{name: "Retry.DeadlineFloor", max: int64(10 * time.Second), off: true},
 })
 
 // describe fills in what follows from the struct.

@@ -80,6 +80,7 @@ func assemble(root node, environ []string) ([]*system, error) {
 	for _, n := range listed {
 		s := &system{name: n.name, listed: true, draft: base.over(func(f *field) string { return n.path + "." + f.key })}
 		s.section(n, n.path, "")
+		s.judge() // also what a variable is stronger than
 		if s.named(n.place(), known) {
 			s.setEnv(EnvPrefix(s.name), environ)
 		}

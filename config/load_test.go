@@ -54,6 +54,10 @@ var taken = map[string]map[string]Config{
 			Window: time.Minute, MinRequests: 5, FailureRatio: 0.25, ConsecutiveFailures: 8,
 			OpenFor: 10 * s, HalfOpenProbes: 2, SlowCall: 1500 * ms, FailureStatus: "429, 500-599",
 		},
+		Retry: Retry{
+			MaxAttempts: 3, PutDelete: true, Status: "429, 502-504", BaseDelay: 50 * ms, MaxDelay: 2 * s, MaxElapsed: 4 * s, MaxRetryAfter: time.Minute,
+			BudgetRatio: 0.05, BudgetFloor: 5, Gate: true, DeadlineHeader: "X-Deadline-Ms", DeadlineFloor: 30 * ms,
+		},
 	}},
 	"defaults": {
 		"sber":      {ReadTimeout: 4 * s, TotalTimeout: 20 * s, Bulkhead: Bulkhead{MaxConcurrent: 10, MaxWaiting: NoQueue}},

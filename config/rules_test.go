@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -112,6 +113,49 @@ var ruleCases = []struct {
 	{"read below slow", Config{ReadTimeout: 2 * s, Breaker: Breaker{SlowCall: 3 * s}}, "Breaker.SlowCall"},
 	{"status", Config{Breaker: Breaker{FailureStatus: "429,500-599"}}, ""},
 	{"status 5xx", Config{Breaker: Breaker{FailureStatus: "5xx"}}, "Breaker.FailureStatus"},
+
+	{"attempts 1", Config{Retry: Retry{MaxAttempts: 1}}, ""},
+	{"attempts largest", Config{Retry: Retry{MaxAttempts: 5}}, ""},
+	{"attempts too large", Config{Retry: Retry{MaxAttempts: 6}}, "Retry.MaxAttempts"},
+	{"attempts negative", Config{Retry: Retry{MaxAttempts: -1}}, "Retry.MaxAttempts"},
+	{"repeated", Config{Retry: Retry{Status: "408, 425,429,500-599"}}, ""},
+	{"repeated 404", Config{Retry: Retry{Status: "404,502-504"}}, "Retry.Status"},
+	{"repeated 4xx", Config{Retry: Retry{Status: "425-429"}}, "Retry.Status"},
+	{"repeated 3xx", Config{Retry: Retry{Status: "307"}}, "Retry.Status"},
+	{"repeated 101", Config{Retry: Retry{Status: "101"}}, "Retry.Status"},
+	{"repeated 600", Config{Retry: Retry{Status: "500-600"}}, "Retry.Status"},
+	{"repeated 5xx", Config{Retry: Retry{Status: "5xx"}}, "Retry.Status"},
+	{"base alone", Config{Retry: Retry{BaseDelay: 5 * s}}, ""},
+	{"base is max", Config{Retry: Retry{BaseDelay: 2 * s, MaxDelay: 2 * s}}, ""},
+	{"base above max", Config{Retry: Retry{BaseDelay: 2*s + 1, MaxDelay: 2 * s}}, "Retry.BaseDelay"},
+	{"max alone below base", Config{Retry: Retry{MaxDelay: 99 * ms}}, "Retry.MaxDelay"},
+	{"base too large", Config{Retry: Retry{BaseDelay: 5*s + 1}}, "Retry.BaseDelay"},
+	{"max largest", Config{Retry: Retry{MaxDelay: 5 * s}}, ""},
+	{"max too large", Config{Retry: Retry{MaxDelay: 5*s + 1}}, "Retry.MaxDelay"},
+	{"delay negative", Config{Retry: Retry{BaseDelay: -1, MaxDelay: -1}}, "Retry.BaseDelay Retry.MaxDelay"},
+	{"elapsed largest", Config{Retry: Retry{MaxElapsed: 5 * s}}, ""},
+	{"elapsed too large", Config{Retry: Retry{MaxElapsed: 5*s + 1}}, "Retry.MaxElapsed"},
+	{"heeded largest", Config{Retry: Retry{MaxRetryAfter: 5 * time.Minute}}, ""},
+	{"heeded too large", Config{Retry: Retry{MaxRetryAfter: 5*time.Minute + 1}}, "Retry.MaxRetryAfter"},
+	{"budget 1", Config{Retry: Retry{BudgetRatio: 1}}, ""},
+	{"budget above 1", Config{Retry: Retry{BudgetRatio: math.Nextafter(1, 2)}}, "Retry.BudgetRatio"},
+	{"budget negative", Config{Retry: Retry{BudgetRatio: -0.1}}, "Retry.BudgetRatio"},
+	{"floor largest", Config{Retry: Retry{BudgetFloor: 100}}, ""},
+	{"floor too large", Config{Retry: Retry{BudgetFloor: 101}}, "Retry.BudgetFloor"},
+	{"header", Config{Retry: Retry{DeadlineHeader: "X-Request-Timeout-Ms"}}, ""},
+	{"header of two letters", Config{Retry: Retry{DeadlineHeader: "x-y"}}, ""},
+	{"header of one word", Config{Retry: Retry{DeadlineHeader: "true"}}, "Retry.DeadlineHeader"},
+	{"header with an end missing", Config{Retry: Retry{DeadlineHeader: "X-"}}, "Retry.DeadlineHeader"},
+	{"header with a digit first", Config{Retry: Retry{DeadlineHeader: "500-599"}}, "Retry.DeadlineHeader"},
+	{"header with a colon", Config{Retry: Retry{DeadlineHeader: "X-Deadline:"}}, "Retry.DeadlineHeader"},
+	{"header with a space", Config{Retry: Retry{DeadlineHeader: " X-Deadline"}}, "Retry.DeadlineHeader"},
+	{"header with a newline", Config{Retry: Retry{DeadlineHeader: "X-Deadline\n"}}, "Retry.DeadlineHeader"},
+	{"header of 64", Config{Retry: Retry{DeadlineHeader: "x-" + strings.Repeat("x", 62)}}, ""},
+	{"header of 65", Config{Retry: Retry{DeadlineHeader: "x-" + strings.Repeat("x", 63)}}, "Retry.DeadlineHeader"},
+	{"deadline floor 1ns", Config{Retry: Retry{DeadlineFloor: 1}}, ""},
+	{"deadline floor largest", Config{Retry: Retry{DeadlineFloor: 10 * s}}, ""},
+	{"deadline floor too large", Config{Retry: Retry{DeadlineFloor: 10*s + 1}}, "Retry.DeadlineFloor"},
+	{"deadline floor negative", Config{Retry: Retry{DeadlineFloor: -1}}, "Retry.DeadlineFloor"},
 
 	// Several at once; one mistake is one fault.
 	{"K-09", Config{ReadTimeout: 8 * s, TotalTimeout: 6 * s, IdleConnTimeout: -s, Breaker: Breaker{FailureRatio: 1.5, HalfOpenProbes: -3}},

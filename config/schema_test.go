@@ -51,6 +51,18 @@ var about = map[string]string{
 	"Breaker.HalfOpenProbes":      "The number of probes that must succeed for the breaker to close.",
 	"Breaker.SlowCall":            "The time to the headers from which a success counts as a failure, at most read_timeout. off counts none.",
 	"Breaker.FailureStatus":       "The response statuses that are failures: codes and ranges from 100 to 999 with commas between them.",
+	"Retry.MaxAttempts":           "How often a request is made, the first time included. 1 repeats none.",
+	"Retry.PutDelete":             "Whether PUT and DELETE are repeated as GET is.",
+	"Retry.Status":                "The response statuses that are repeated: codes and ranges of 408, 425, 429 and 500 to 599 with commas between them.",
+	"Retry.BaseDelay":             "The longest pause before the second attempt; it doubles with each further one. At most max_delay.",
+	"Retry.MaxDelay":              "How far the longest pause doubles. At most 5s.",
+	"Retry.MaxElapsed":            "How long after the first attempt began the last may begin. At most 5s.",
+	"Retry.MaxRetryAfter":         "The longest Retry-After that is heeded. At most 5m.",
+	"Retry.BudgetRatio":           "The share of the calls within 10s, from above 0 to 1, that there may be further attempts of.",
+	"Retry.BudgetFloor":           "How many further attempts there may be within 10s beyond that share.",
+	"Retry.Gate":                  "Whether a 429 or 503 with a Retry-After pauses the whole client.",
+	"Retry.DeadlineHeader":        "The header in which the system is told how many milliseconds are left of the caller's deadline: letters, digits and at least one -, a letter first. Unset tells nothing.",
+	"Retry.DeadlineFloor":         "How much has to be left of the caller's deadline for a call to be made. At most 10s. off demands nothing.",
 }
 
 // items is what the lists hold. One item alone may be a number, to YAML.
@@ -59,6 +71,8 @@ var items = map[string]struct {
 	min, max int
 }{
 	"Breaker.FailureStatus": {statusPattern, 100, 999},
+	"Retry.Status":          {statusPattern, 408, 599},
+	"Retry.DeadlineHeader":  {headerPattern, 0, 0},
 }
 
 // The texts that parse takes. They say less than the rules, as no pattern knows
@@ -133,8 +147,9 @@ func (f *field) schema() object {
 			return s
 		}
 		item := items[f.name]
-		texts = item.pattern + "(," + item.pattern + ")*"
+		texts = item.pattern
 		if item.max > 0 {
+			texts += "(," + item.pattern + ")*"
 			types = append(types, "integer")
 			s["minimum"], s["maximum"] = item.min, item.max
 		}

@@ -1,5 +1,6 @@
 // Package transport provides the layers of a resilient client, each usable
-// alone: [Bulkhead], [Breaker], [Timeouts], and the [Base] below them.
+// alone: [Bulkhead], [Breaker], [Timeouts], the [Base] below them, and [Retry],
+// which goes around them.
 //
 //	base := transport.Base(cfg)
 //	sem := semaphore.New("sber", semaphore.Limits{MaxConcurrent: 16, MaxWaiting: 160})
