@@ -24,7 +24,7 @@ func TestState(t *testing.T) {
 	inBoth(t, setting{cfg: trips(2, permits(3))}, func(r *rig) {
 		want := resilient.State{Name: "sber", Config: r.State().Config}
 		want.Bulkhead.Name, want.Bulkhead.MaxConcurrent, want.Bulkhead.MaxWaiting = "sber", 3, 30
-		want.Breaker.State = "closed"
+		want.Breaker.State, want.Health.Status = "closed", "unknown"
 		is := func(when string) {
 			r.Helper()
 			synctest.Wait()
