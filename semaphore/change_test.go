@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 )
 
 // While a semaphore can't answer, the registry does, for whatever asks nothing of that one.
@@ -46,6 +47,34 @@ func TestRegistryHoldsNoLockOverASemaphore(t *testing.T) {
 	sber.mu.Unlock()
 	for _, done := range stuck {
 		<-done
+	}
+}
+
+// Between the look whether it is in use and its end nobody takes a permit, by either way in.
+func TestRetireAtOneMoment(t *testing.T) {
+	s := New("sber", Limits{MaxConcurrent: 2, MaxWaiting: 2})
+	taken := make(chan bool, 2)
+	err := s.retire(func() error {
+		go func() { taken <- s.TryAcquire() }()
+		go func() {
+			_, err := s.Acquire(t.Context(), time.Hour)
+			_, unregistered := errors.AsType[*UnregisteredError](err)
+			taken <- !unregistered
+		}()
+		select {
+		case <-taken:
+			t.Fatal("somebody was served meanwhile")
+		case <-time.After(20 * time.Millisecond):
+		}
+		return nil
+	})
+	if err != nil || <-taken || <-taken {
+		t.Errorf("%v, or somebody got a permit", err)
+	}
+
+	s, errNo := New("sber", Limits{MaxConcurrent: 1}), errors.New("no")
+	if err := s.retire(func() error { return errNo }); err != errNo || !s.TryAcquire() {
+		t.Errorf("%v, or closed without consent", err)
 	}
 }
 

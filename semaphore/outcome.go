@@ -12,7 +12,8 @@ import (
 //   - "cancelled": err matches [context.Canceled] or [context.DeadlineExceeded]. That comes before a refusal, as the cause of the
 //     caller's end, or what was tried before it, may be the refusal of another system;
 //   - "refused_full": it matches [ErrBulkheadFull], as a [*FullError] for whichever reason does;
-//   - "refused_closed": it matches [ErrUnavailable] in another way. What Close is given should do so;
+//   - "refused_closed": it matches [ErrUnavailable] in another way, as what Close is given should. So does the refusal of an open
+//     circuit breaker that fn goes through;
 //   - "error": any other, which is fn's own.
 //
 // An error can't tell whose it is. If fn has deadlines of its own and the caller's ctx has not ended, "cancelled" is one of those: ask
