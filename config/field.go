@@ -96,7 +96,7 @@ func (f *field) format(v reflect.Value) string {
 	case !v.CanInt():
 	case f.none != "" && v.Int() == -1 && f.zero:
 		return "0"
-	case f.off && (f.none != "" && v.Int() == -1 || f.none == "" && v.Int() == 0):
+	case f.off && (f.none != "" && v.Int() == -1 || v.Int() == 0):
 		return "off"
 	}
 	return fmt.Sprint(v.Interface())

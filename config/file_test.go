@@ -9,6 +9,10 @@ import (
 
 func TestLoadRefusesTexts(t *testing.T) {
 	sber := "systems:\n  sber:\n"
+	flows := sber // valid, but cut after one of its lines it has another error
+	for i := range 20 {
+		flows += fmt.Sprintf("    {}\n  a%d: {\n    bulkhead: {\n      max_waiting: 5}\n\n\n\n\n\n\n\n\n\n  }\n  b%d:\n", i, i)
+	}
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", `f.yaml:1 = nothing: must have defaults or systems; write "systems: {}" if no system is meant`},
 		{"blank", "\n \n", "f.yaml:1 = nothing"},
@@ -29,6 +33,8 @@ func TestLoadRefusesTexts(t *testing.T) {
 		{"open quote", sber + "    protocol: \"http2\n    read_timeout: 5s\n", `f.yaml:3 = "protocol: \"http2": is no YAML: found unexpected end of stream`},
 		{"open brace", sber + "    bulkhead: {max_waiting: 5\n    protocol: http2\n", `f.yaml:3 = "bulkhead: {max_waiting: 5": is no YAML: did not find expected ',' or '}'`},
 		{"open brace after others", "systems:\n  a: {\n    protocol: http1}\n  b: {protocol: http1\n  c: {}\n  d: {}\n", `f.yaml:4 = "b: {protocol: http1"`},
+		{"open brace after many", flows + "    {protocol: http1\n  c: {}\n", `f.yaml:303 = "{protocol: http1": is no YAML: did not find expected ',' or '}'`},
+		{"indent after many", flows + "    protocol: http1\n   read_timeout: 5s\n", `f.yaml:304 = "read_timeout: 5s": is no YAML: did not find expected key`},
 		{"two commas", sber + "    bulkhead: {max_waiting: 5,, }\n    protocol: http2\n", `f.yaml:3 = "bulkhead: {max_waiting: 5,, }": is no YAML: did not find expected node content`},
 		{"indent", sber + "    protocol: http2\n   read_timeout: 5s\n    total_timeout: 9s\n", `f.yaml:4 = "read_timeout: 5s": is no YAML: did not find expected key`},
 		{"indent below a value", sber + "    protocol: http2\n      read_timeout: 5s\n", `f.yaml:4 = "read_timeout: 5s": is no YAML: mapping values are not allowed`},

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -117,7 +116,7 @@ func (s *system) named(place string, known map[string]string) bool {
 	case fault == nil && twice:
 		fault = &FieldError{Place: place, Value: quote(s.name), Rule: "shares the variables " + EnvPrefix(s.name) + "… with " + first, Remedy: "rename one of the two"}
 	}
-	known[Key(s.name)] = cmp.Or(first, place)
+	known[Key(s.name)] = place
 	if fault != nil {
 		s.faults = append(s.faults, fault)
 	}
