@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,10 @@ type bench struct {
 	proxy   *faultproxy.Proxy
 	tunnel  *testserver.Server // a CONNECT proxy, in that phase
 	server  *testserver.Server
+	url     string      // the system's
+	tls     *tls.Config // to reach it; nil in clear
+	addr    string      // to dial in its place
+	harms   func() error
 	client  *resilient.Client
 	prom    *prometheus.Registry
 	dials   atomic.Int32
@@ -49,11 +54,12 @@ type bench struct {
 	transitions []string
 
 	struck   sync.Once
-	received chan struct{} // closed when the client has the first part of the body
+	received sync.Once
+	goOn     chan struct{} // closed when the client has the first part of the body
 }
 
 func (c cell) newBench() (*bench, error) {
-	b := &bench{cell: c, prom: prometheus.NewRegistry(), dialled: make(chan time.Time, 100), received: make(chan struct{})}
+	b := &bench{cell: c, prom: prometheus.NewRegistry(), dialled: make(chan time.Time, 100), goOn: make(chan struct{})}
 	for _, start := range []func() error{b.startServer, b.startProxy, b.startClient, b.halfOpen} {
 		if err := start(); err != nil {
 			return nil, errors.Join(err, b.stop())
@@ -64,7 +70,11 @@ func (c cell) newBench() (*bench, error) {
 
 func (b *bench) startServer() (err error) {
 	b.server, err = testserver.Start(testserver.Options{Protocol: b.protocol, Handler: http.HandlerFunc(b.answer)})
-	if err == nil && b.phase == connect {
+	if err != nil {
+		return err
+	}
+	b.url, b.tls = b.server.URL(), b.server.TLS()
+	if b.phase == connect {
 		b.tunnel, err = testserver.Start(testserver.Options{Handler: testserver.Tunnel(nil)})
 	}
 	return err
@@ -77,10 +87,14 @@ func (b *bench) startProxy() error {
 		behind = b.tunnel
 	}
 	at, err := url.Parse(behind.URL())
-	if err == nil {
-		b.proxy, err = faultproxy.Start(at.Host)
+	if err != nil {
+		return err
 	}
-	return err
+	if b.proxy, err = faultproxy.Start(at.Host); err != nil {
+		return err
+	}
+	b.addr, b.harms = b.proxy.Addr(), func() error { return b.harm.strike(b.proxy, b.phase) }
+	return nil
 }
 
 func (b *bench) startClient() (err error) {
@@ -97,8 +111,8 @@ func (b *bench) startClient() (err error) {
 	if b.protocol == testserver.HTTP2 {
 		cfg.Protocol = resilient.HTTP2
 	}
-	if t := b.server.TLS(); t != nil {
-		opts = append(opts, resilient.WithTLSConfig(t))
+	if b.tls != nil {
+		opts = append(opts, resilient.WithTLSConfig(b.tls))
 	}
 	if b.tunnel != nil {
 		opts = append(opts, resilient.WithProxy(func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.test:3128") }))
@@ -107,13 +121,13 @@ func (b *bench) startClient() (err error) {
 	return err
 }
 
-// dial connects to the fault proxy; not the first time, which makes the failure that halfOpen needs.
+// dial connects to where the fault is; not the first time, which makes the failure that halfOpen needs.
 func (b *bench) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	b.dialled <- time.Now()
 	if b.dials.Add(1) == 1 {
 		return nil, errors.New("not the first time")
 	}
-	c, err := new(net.Dialer).DialContext(ctx, network, b.proxy.Addr())
+	c, err := new(net.Dialer).DialContext(ctx, network, b.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +178,7 @@ func (b *bench) await(what string, ok func() bool) error {
 // request is a payment: a POST that net/http does not repeat by itself.
 func (b *bench) request(ctx context.Context, size int) *http.Request {
 	body := struct{ io.Reader }{io.LimitReader(zeros{}, int64(size))}
-	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, b.server.URL()+"/pay", body)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/pay", body)
 	req.ContentLength = int64(size)
 	return req
 }
@@ -204,7 +218,7 @@ func (b *bench) answerInParts(w http.ResponseWriter, r *http.Request) {
 		if sent == firstPart {
 			size = 10
 			select {
-			case <-b.received:
+			case <-b.goOn:
 			case <-r.Context().Done():
 				return
 			}
@@ -217,7 +231,7 @@ func (b *bench) answerInParts(w http.ResponseWriter, r *http.Request) {
 }
 
 func (b *bench) strike() (err error) {
-	b.struck.Do(func() { err = b.harm.strike(b.proxy, b.phase) })
+	b.struck.Do(func() { err = b.harms() })
 	return err
 }
 

@@ -26,7 +26,7 @@ func (c cell) String() string { return fmt.Sprintf("%s, %s, %s", c.phase, c.harm
 // exists reports whether there is such a thing.
 func (c cell) exists() bool {
 	switch c.phase {
-	case connect, tls:
+	case connect, shake:
 		return c.harm.in(c.phase) && c.protocol != testserver.HTTP1
 	case upgrade:
 		return c.harm.in(c.phase) && c.protocol != testserver.HTTP2
@@ -68,6 +68,7 @@ func (c cell) see() (got sighting) {
 
 // recover has new connections be well, and then all of them.
 func (b *bench) recover(got *seen) error {
+	b.received.Do(func() { close(b.goOn) })
 	b.proxy.SetNew(faultproxy.ToServer, faultproxy.Fault{})
 	b.proxy.SetNew(faultproxy.ToClient, faultproxy.Fault{})
 	if err := b.proxy.Accept(); err != nil {
@@ -100,7 +101,7 @@ func (b *bench) meet(got *seen) (raw, bad error) {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	if b.phase == dial || b.phase == connect || b.phase == tls {
+	if b.phase == dial || b.phase == connect || b.phase == shake {
 		if err := b.strike(); err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (b *bench) exchange(ctx context.Context) error {
 	}
 	req := b.request(ctx, size)
 	if b.phase == upgrade {
-		req, _ = http.NewRequestWithContext(ctx, http.MethodGet, b.server.URL(), nil)
+		req, _ = http.NewRequestWithContext(ctx, http.MethodGet, b.url, nil)
 		req.Header.Set("Connection", "Upgrade")
 		req.Header.Set("Upgrade", "echo")
 	}
@@ -168,7 +169,7 @@ func (b *bench) exchange(ctx context.Context) error {
 		if err := b.strike(); err != nil {
 			return err
 		}
-		close(b.received)
+		b.received.Do(func() { close(b.goOn) })
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err

@@ -14,14 +14,14 @@ type phase string
 const (
 	dial    phase = "dial"
 	connect phase = "CONNECT"
-	tls     phase = "TLS"
+	shake   phase = "TLS"
 	upload  phase = "upload"
 	headers phase = "headers"
 	body    phase = "body"
 	upgrade phase = "upgrade"
 )
 
-var phases = []phase{dial, connect, tls, upload, headers, body, upgrade}
+var phases = []phase{dial, connect, shake, upload, headers, body, upgrade}
 
 // A harm is one kind of fault.
 type harm struct {
@@ -35,10 +35,13 @@ type harm struct {
 }
 
 // after is how many bytes of a phase pass before a cut, so that it is in the middle of something.
-var after = map[phase]int{connect: 10, tls: 100, upload: 64 << 10, headers: 20, body: 50, upgrade: 2}
+var after = map[phase]int{connect: 10, shake: 100, upload: 64 << 10, headers: 20, body: 50, upgrade: 2}
+
+// resetAfter is at once, but where that could be so soon that it is the dial which fails.
+var resetAfter = map[phase]int{connect: 10, shake: 100}
 
 // slow is a bandwidth, in bytes a second, at which a phase takes longer than its bound.
-var slow = map[phase]int{connect: 40, tls: 500, upload: 2 << 20, headers: 50, body: 100, upgrade: 15}
+var slow = map[phase]int{connect: 40, shake: 500, upload: 2 << 20, headers: 50, body: 100, upgrade: 15}
 
 func same(f faultproxy.Fault) func(phase) faultproxy.Fault {
 	return func(phase) faultproxy.Fault { return f }
@@ -55,7 +58,7 @@ var harms = []harm{
 	{name: "byte by byte", fault: same(faultproxy.Fault{Slice: 1})},
 	{name: "half-close", fault: same(faultproxy.Fault{End: faultproxy.HalfClose})},
 	{name: "cut", fault: func(p phase) faultproxy.Fault { return faultproxy.Fault{After: after[p], End: faultproxy.Cut} }},
-	{name: "reset", fault: same(faultproxy.Fault{End: faultproxy.Reset})},
+	{name: "reset", fault: func(p phase) faultproxy.Fault { return faultproxy.Fault{After: resetAfter[p], End: faultproxy.Reset} }},
 	{name: "refused", dial: (*faultproxy.Proxy).Refuse},
 	{name: "black hole", fault: blackHole, dial: (*faultproxy.Proxy).Ignore},
 	{name: "black hole, caller leaves", fault: blackHole, dial: (*faultproxy.Proxy).Ignore, leaves: 200 * ms},

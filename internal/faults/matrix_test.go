@@ -44,7 +44,7 @@ func TestMatrix(t *testing.T) {
 		t.Fatalf("%d rows for %d cells, twice: %q", len(want), len(todo), again)
 	}
 	got := map[string]sighting{}
-	for _, atATime := range []int{16, 4, 1} {
+	for _, atATime := range []int{12, 4, 1, 1} {
 		seeAll(todo, atATime, got)
 		var differ []cell
 		for _, c := range todo {

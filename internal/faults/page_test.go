@@ -43,7 +43,7 @@ All but resets and black holes are in the direction of what the phase waits for:
 var about = map[phase]string{
 	dial:    "Nobody answers the dial, or somebody refuses it. There are no bytes yet that could be harmed.",
 	connect: "To a system behind a proxy, which is told to CONNECT. A system in clear is not reached that way.",
-	tls:     "From the handshake's first byte on.",
+	shake:   "From the handshake's first byte on.",
 	upload:  "From the moment when the system has the request's headers. The body of a fault that does more than delay is larger than all buffers on its way.",
 	headers: "From the moment when the system has the whole request, until the headers of its answer.",
 	body:    "From the moment when the client has the headers and a tenth of the body.",

@@ -75,12 +75,12 @@ var want = []row{
 	{connect, one(leaves), overS, left.queues()},
 	{connect, one(impatient), overS, deadline.queues()},
 
-	{tls, harmless, overS, fine},
-	{tls, tooSlow, overS, noTLS},
-	{tls, breaks, overS, broken},
-	{tls, []string{hole, lingers}, overS, noTLS},
-	{tls, one(leaves), overS, left.queues()},
-	{tls, one(impatient), overS, deadline.queues()},
+	{shake, harmless, overS, fine},
+	{shake, tooSlow, overS, noTLS},
+	{shake, breaks, overS, broken},
+	{shake, []string{hole, lingers}, overS, noTLS},
+	{shake, one(leaves), overS, left.queues()},
+	{shake, one(impatient), overS, deadline.queues()},
 
 	{upload, harmless, all, fine},
 	{upload, one("latency 1.5s"), overH1, silent},
