@@ -19,6 +19,10 @@ type link struct {
 
 func newLink(client, server *net.TCPConn) *link {
 	l := &link{done: make(chan struct{})}
+	for _, c := range []*net.TCPConn{client, server} { // small, so that a sender soon feels that nothing moves
+		_ = c.SetReadBuffer(64 << 10)
+		_ = c.SetWriteBuffer(64 << 10)
+	}
 	l.flows[ToServer] = &flow{link: l, from: client, to: server}
 	l.flows[ToClient] = &flow{link: l, from: server, to: client}
 	return l

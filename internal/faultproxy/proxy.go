@@ -37,7 +37,11 @@ func Start(target string) (*Proxy, error) {
 	p := &Proxy{target: target, addr: "127.0.0.1:0", links: map[*link]struct{}{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p, p.listen()
+	if err := p.listen(); err != nil {
+		return nil, err
+	}
+	p.addr = p.listener.Addr().String()
+	return p, nil
 }
 
 // Addr returns the address to dial in place of the target's. It does not change.
@@ -157,7 +161,7 @@ func (p *Proxy) listen() error {
 		return fmt.Errorf("faultproxy: %w", err)
 	}
 	served := make(chan struct{})
-	p.listener, p.served, p.addr = l.(*net.TCPListener), served, l.Addr().String()
+	p.listener, p.served = l.(*net.TCPListener), served
 	p.work.Go(func() {
 		defer close(served)
 		p.serve(l)
