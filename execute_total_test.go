@@ -133,29 +133,29 @@ func TestExecuteTotalAndError(t *testing.T) {
 func TestExecuteCallersDeadline(t *testing.T) {
 	inBoth(t, setting{cfg: permits(1)}, func(r *rig) {
 		r.server.On("/hang", testserver.HangBeforeHeaders())
-		within := func(d time.Duration, fn func(ctx context.Context) error) (err error, after time.Duration) {
+		within := func(d time.Duration, fn func(ctx context.Context) error) (after time.Duration, err error) {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), d, errBoom)
 			defer cancel()
 			after = took(func() { err = r.execute(ctx, fn) })
-			return err, after
+			return after, err
 		}
-		err, after := within(2*time.Second, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+		after, err := within(2*time.Second, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
 		if err != errBoom || after != 2*time.Second {
 			r.Errorf("%v after %v", err, after)
 		}
-		err, after = within(2*time.Second, func(ctx context.Context) error { return r.fetch(ctx, "/hang") })
+		after, err = within(2*time.Second, func(ctx context.Context) error { return r.fetch(ctx, "/hang") })
 		r.timeout(err, "deadline")
 		if after != 1900*time.Millisecond {
 			r.Errorf("after %v", after)
 		}
 		go r.execute(r.Context(), func(context.Context) error { time.Sleep(time.Second); return nil })
 		time.Sleep(time.Millisecond)
-		err, after = within(50*time.Millisecond, func(context.Context) error { r.Error("called"); return nil })
+		after, err = within(50*time.Millisecond, func(context.Context) error { r.Error("called"); return nil })
 		r.is(err, context.DeadlineExceeded, errBoom)
 		if after != 50*time.Millisecond {
 			r.Errorf("after %v", after)
 		}
-		err, _ = within(-1, func(context.Context) error { r.Error("called"); return nil })
+		_, err = within(-1, func(context.Context) error { r.Error("called"); return nil })
 		r.is(err, context.DeadlineExceeded, errBoom)
 		time.Sleep(time.Second)
 		r.executed(map[string]float64{"cancelled": 4, "success": 1})

@@ -88,7 +88,7 @@ func TestHandlerJSON(t *testing.T) {
 		}
 		get("/sber", &one)
 		b := one.Breaker
-		if b.State != "open" || b.Reason != "consecutive_failures" || b.OpenUntil.Sub(time.Now()) != 30*time.Second ||
+		if b.State != "open" || b.Reason != "consecutive_failures" || time.Until(b.OpenUntil) != 30*time.Second ||
 			len(b.Transitions) != 1 || b.Transitions[0].To != "open" || one.Bulkhead.RejectedWaited != 1 || one.Bulkhead.MaxConcurrent != 2 || one.Name != "sber" {
 			t.Errorf("%+v", one)
 		}

@@ -109,7 +109,7 @@ func (s *soak) call(ctx context.Context, r *rig, random *rand.Rand) {
 		s.resting.RLock()
 		err := s.once(r, random)
 		s.resting.RUnlock()
-		end := resilient.ErrUnavailable.Error()
+		var end string
 		switch _, open := errors.AsType[*resilient.OpenError](err); {
 		case err == nil:
 			end = "ok"

@@ -62,10 +62,10 @@ func TestExecutionExpires(t *testing.T) {
 func TestWhoseEnd(t *testing.T) {
 	type around struct {
 		client string
-		total  time.Duration // 0: none
+		total  int // seconds; 0: none
 	}
 	for name, c := range map[string]struct {
-		caller time.Duration // its deadline; 0: none
+		caller int // its deadline; 0: none
 		around []around
 		over   bool // the innermost, after a second
 		by     By
@@ -90,12 +90,12 @@ func TestWhoseEnd(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			if c.caller > 0 {
-				ctx, cancel = context.WithTimeout(ctx, c.caller*time.Second)
+				ctx, cancel = context.WithTimeout(ctx, seconds(c.caller))
 			}
 			defer cancel()
 			var e *execution
 			for _, a := range c.around {
-				e = execute(ctx, a.client, a.total*time.Second)
+				e = execute(ctx, a.client, seconds(a.total))
 				defer e.stop()
 				ctx = e.ctx
 			}
@@ -117,16 +117,16 @@ func TestWhoseEnd(t *testing.T) {
 // The caller's deadline is that of the one who called the executions of the client, whatever is derived between and within.
 func TestCallerDeadline(t *testing.T) {
 	const none = -1
-	within := func(d time.Duration) func(ctx context.Context) context.Context {
+	within := func(d int) func(ctx context.Context) context.Context {
 		return func(ctx context.Context) context.Context {
-			ctx, cancel := context.WithTimeout(ctx, d*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, seconds(d))
 			context.AfterFunc(ctx, cancel)
 			return ctx
 		}
 	}
-	of := func(client string, total time.Duration, over bool) func(ctx context.Context) context.Context {
+	of := func(client string, total int, over bool) func(ctx context.Context) context.Context {
 		return func(ctx context.Context) context.Context {
-			e := execute(ctx, client, total*time.Second)
+			e := execute(ctx, client, seconds(total))
 			if over {
 				e.leave()
 			}
@@ -210,3 +210,5 @@ func TestContextOutlivesExecution(t *testing.T) {
 		}
 	})
 }
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }

@@ -108,7 +108,7 @@ func (s *Scope) Close() {
 // IsExpiry reports whether cause is the end of s, or of one of the same client's around it, by its own bound.
 func (s *Scope) IsExpiry(cause error) bool {
 	for ; s != nil; s = s.Around.Of(s.Client) {
-		if s.Expired != nil && s.Expired == cause {
+		if s.Expired != nil && s.Expired == cause { //nolint:errorlint // that very one, not another execution's alike
 			return true
 		}
 	}
@@ -133,7 +133,7 @@ func governing(ctx context.Context) context.Context {
 		if !ok {
 			break
 		}
-		ctx = over.Parent
+		ctx = over.Parent //nolint:fatcontext // outwards, not deeper
 	}
 	return ctx
 }
