@@ -34,7 +34,7 @@ func (r *rig) executed(want map[string]float64) {
 // words counts each word of s.
 func words(s string) map[string]float64 {
 	counts := map[string]float64{}
-	for _, word := range strings.FieldsSeq(s) {
+	for word := range strings.FieldsSeq(s) {
 		counts[word]++
 	}
 	return counts
