@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/resilient-go/resilient/internal/testserver"
 	"github.com/resilient-go/resilient/transport"
 )
