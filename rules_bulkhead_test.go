@@ -139,16 +139,16 @@ func TestRule_BHX1(t *testing.T) {
 		semaphore.Do(ctx, semaphore.New("printer", semaphore.Limits{MaxConcurrent: 1}), 0, func(ctx context.Context) (int, error) { seen(ctx); return 0, nil })
 
 		r.server.Default(testserver.HangBeforeHeaders())
-		for range 2 { // the first is in the call, the second in the queue
+		for _, after := range []time.Duration{80 * time.Millisecond, 50 * time.Millisecond} { // in the call, and in the queue for its permit
 			ctx, cancel := context.WithCancelCause(ctx)
-			time.AfterFunc(50*time.Millisecond, func() { cancel(errBoom) })
+			time.AfterFunc(after, func() { cancel(errBoom) })
 			go func() {
 				d := took(func() {
 					_, err := r.get(ctx)
 					r.is(err, context.Canceled, errBoom)
 				})
-				if d != 50*time.Millisecond {
-					r.Errorf("cancelled after %v", d)
+				if d != after {
+					r.Errorf("cancelled after %v, returned after %v", after, d)
 				}
 			}()
 			synctest.Wait()
@@ -156,7 +156,7 @@ func TestRule_BHX1(t *testing.T) {
 		if s := r.State().Bulkhead; s.Active != 1 || s.Waiting != 1 {
 			r.Errorf("%+v", s)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(80 * time.Millisecond)
 		synctest.Wait()
 		if n := r.State().Bulkhead.Rejected; n != 0 {
 			r.Errorf("%d callers that left are counted as rejected", n)

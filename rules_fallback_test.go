@@ -71,8 +71,10 @@ func TestRule_FBX1_FBX2_FBX3(t *testing.T) {
 		_, err = call.Do(r.Context(), r.Client, r.live)
 		never("an answer cut short", err)
 		ctx, cancel := context.WithCancel(r.Context())
-		cancel()
-		_, err = call.Do(ctx, r.Client, r.live)
+		_, err = call.Do(ctx, r.Client, func(context.Context) (rate, error) {
+			cancel()
+			return rate{}, &resilient.FullError{System: "insurer"}
+		})
 		never("a caller that has gone", err)
 		_, err = call.Do(r.Context(), r.Client, func(context.Context) (rate, error) {
 			c, err := r.reg.Client("sbre")
