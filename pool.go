@@ -11,7 +11,7 @@ import (
 
 // A pool is a transport of the client's own, counted by the exchanges that use
 // it: when Reconfigure has put another in its place, the last of them closes its
-// idle connections, which none after it can revive.
+// idle connections once more, and none after it can revive it.
 type pool struct {
 	*http.Transport
 	protocol config.Protocol
@@ -54,18 +54,17 @@ func (s *stats) lease(_ *exchange.Exchange, h *exchange.Hold) http.RoundTripper 
 	return s.pool
 }
 
-// swap makes p the pool.
+// swap makes p the pool. The old one's idle connections are closed now, and again with its last
+// exchange, since one that was given it before may use it only then.
 func (s *stats) swap(p *pool) {
 	s.mu.Lock()
 	old := s.pool
 	s.pool = p
-	spent := false
 	if old != nil {
 		old.retired = true
-		spent = old.users == 0
 	}
 	s.mu.Unlock()
-	if spent {
+	if old != nil {
 		closeIdle(old, old.protocol)
 	}
 }

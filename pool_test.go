@@ -99,7 +99,7 @@ func TestCase_L01_Reload(t *testing.T) {
 	})
 }
 
-// What is under way goes on over the old pool to its end, however it ends; then its connections are closed, also those that had been idle.
+// What is under way goes on over the old pool to its end, however it ends; then its connection is closed, as those that are idle are at once.
 func TestSwapUnderWay(t *testing.T) {
 	read := func(_ *rig, resp *http.Response) error {
 		_, err := io.Copy(io.Discard, resp.Body)
@@ -124,9 +124,8 @@ func TestSwapUnderWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBoth(t, setting{}, func(r *rig) {
-				http1 := r.State().Config.Protocol == resilient.HTTP1
 				r.server.Default(testserver.After(time.Millisecond, testserver.OK("ok")))
-				r.mustSend(2, "/")() // over HTTP/1 two connections, of which one is idle during what follows
+				r.mustSend(2, "/")() // over HTTP/1 two connections, of which one is idle then
 				r.server.On("/x", row.server)
 				done := make(chan error, 1)
 				go func() {
@@ -139,13 +138,9 @@ func TestSwapUnderWay(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				r.swap()
 				r.works()
-				old := 1
-				if http1 {
-					old = 2
-				}
-				r.conns(old + 1)
+				r.conns(2)
 				time.Sleep(row.after - time.Second - 3*time.Millisecond) // just before its end
-				r.connsNow(old + 1)
+				r.connsNow(2)
 				time.Sleep(2 * time.Millisecond)
 				r.conns(1)
 				if err := <-done; (err != nil) != row.failed {
@@ -186,9 +181,11 @@ func TestSwapUnderAnUpgrade(t *testing.T) {
 			}
 		}
 		echo()
+		r.works()
 		for range 3 {
 			r.swap()
 			r.works()
+			r.conns(2) // the upgraded one, and one of the pool in use
 		}
 		time.Sleep(time.Hour)
 		echo()

@@ -17,8 +17,9 @@ import (
 // begin from then on have the new bounds. If the breaker's Window, OpenFor or
 // HalfOpenProbes change, it begins a new window, once it is closed. If settings of
 // the connections change, the pool is replaced: exchanges that have been admitted
-// keep the old one, whose idle connections are closed when the last of them has
-// ended, and for that long there may be connections of both.
+// keep the old one, whose idle connections are closed at once, and those that become
+// idle later at the latest when the last of them has ended. For that long there may be
+// connections of both.
 //
 // What is changed is logged at level Info.
 func (c *Client) Reconfigure(cfg Config) error {

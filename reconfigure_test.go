@@ -219,7 +219,7 @@ func TestCase_L03(t *testing.T) {
 		}
 		all.Wait()
 	})
-	if n := server.Stats(); said != "" || n.Conns > 4 {
+	if n := server.Stats(); said != "" || n.Conns > cfg.MaxConnsPerHost {
 		t.Errorf("%d connections; logged: %s", n.Conns, said)
 	}
 	server.Next(testserver.Status(500), testserver.Status(500), testserver.Status(500))

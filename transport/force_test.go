@@ -123,6 +123,31 @@ func TestForceAnew(t *testing.T) {
 	})
 }
 
+// Who sees that a forced state is over ends that one, not another that has been set meanwhile.
+func TestForceSetWhileAnotherEnds(t *testing.T) {
+	b := transport.NewBreaker("sber", complete(t, config.Config{}))
+	b.OnTransition(func(transport.Transition) {}) // which has them wait for one another
+	var looks sync.WaitGroup
+	var stop atomic.Bool
+	for range 3 {
+		looks.Go(func() {
+			for !stop.Load() {
+				_ = b.Peek()
+			}
+		})
+	}
+	for i := range 20_000 {
+		b.ForceClosed(1)
+		b.ForceOpen(0)
+		if s := b.State(); s.State != "forced_open" {
+			t.Errorf("%d: %+v", i, s)
+			break
+		}
+	}
+	stop.Store(true)
+	looks.Wait()
+}
+
 // What exchanges report that were admitted before a forced state counts below it, unseen; what is admitted within it reports nothing.
 func TestForceHidesWhatHappensBelow(t *testing.T) {
 	for _, force := range []func(b *transport.Breaker, d time.Duration){(*transport.Breaker).ForceOpen, (*transport.Breaker).ForceClosed} {
