@@ -53,6 +53,11 @@ reload: export CGO_ENABLED := 1
 reload: ## Reload a client every 10 ms under load for RELOAD, under the race detector; needs a C compiler
 	go test -race -count=1 -run=TestReloadUnderLoad -reload=$(RELOAD) -v .
 
+.PHONY: netns
+netns: ## Test against networks that lose packets, in namespaces; needs Linux, root and iproute2, or is skipped
+	@go vet -tags=netns ./internal/faults
+	@go test -tags=netns -count=1 -v -run='^TestNetns$$' ./internal/faults
+
 .PHONY: bench
 bench: ## Run the benchmarks; BENCH=regexp, BENCHTIME=1s
 	$(call each,go test -run='^$$' -bench='$(BENCH)' -benchmem -benchtime=$(BENCHTIME) ./...)
