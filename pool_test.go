@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,10 +205,11 @@ func TestSwapUnderADial(t *testing.T) {
 	for _, wait := range []time.Duration{500 * time.Millisecond, 3 * time.Second} {
 		for _, heeds := range []bool{true, false} {
 			var server *testserver.Server
-			slow, dials := false, 0
+			var slow atomic.Bool
+			var dials atomic.Int64
 			dial := resilient.WithDialContext(func(ctx context.Context, network, addr string) (net.Conn, error) {
-				dials++
-				if slow {
+				dials.Add(1)
+				if slow.Load() {
 					time.Sleep(wait)
 				}
 				if !heeds {
@@ -216,20 +218,22 @@ func TestSwapUnderADial(t *testing.T) {
 				return server.Dial(ctx, network, addr)
 			})
 			inBoth(t, setting{cfg: cfg, opts: []resilient.Option{dial}}, func(r *rig) {
-				server, slow, dials = r.server, true, 0
+				server = r.server
+				slow.Store(true)
+				dials.Store(0)
 				ctx, cancel := context.WithTimeout(r.Context(), 10*time.Millisecond)
 				defer cancel()
 				if _, err := r.get(ctx); !errors.Is(err, context.DeadlineExceeded) {
 					r.Error(err)
 				}
-				slow = false
+				slow.Store(false)
 				r.swap()
 				r.works()
 				r.connsNow(1)
 				time.Sleep(wait)
 				r.conns(1)
-				if dials != 2 {
-					r.Errorf("%d dials, want 2", dials)
+				if n := dials.Load(); n != 2 {
+					r.Errorf("%d dials, want 2", n)
 				}
 			})
 		}
