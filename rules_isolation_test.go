@@ -2,10 +2,12 @@ package resilient_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -125,11 +127,19 @@ func TestRule_ISOX1_ISOX2(t *testing.T) {
 // ISO-2: the pools of a process are balanced: the registry tells them all, and a ceiling holds for their sum.
 func TestRule_ISO2(t *testing.T) {
 	reg := resilient.NewRegistry(resilient.WithMaxTotalConns(100))
-	conns := func() (sum int) {
-		for _, s := range reg.States() {
-			sum += s.Config.MaxConnsPerHost
+	conns := func() int {
+		w := httptest.NewRecorder()
+		reg.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		var told struct {
+			Summary struct {
+				Sum     int `json:"max_connections"`
+				Ceiling int `json:"max_connections_limit"`
+			}
 		}
-		return sum
+		if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil || told.Summary.Ceiling != 100 {
+			t.Errorf("%v: %s", err, w.Body)
+		}
+		return told.Summary.Sum
 	}
 	sber, err := reg.NewClient("sber", resilient.Config{MaxConnsPerHost: 60})
 	if err != nil {
