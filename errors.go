@@ -21,8 +21,8 @@ var (
 	ErrCircuitOpen  = transport.ErrCircuitOpen
 	ErrTimeout      = transport.ErrTimeout
 	ErrClosed       = errors.New("client closed")
-	ErrNotFound     = errors.New("no such client")
-	ErrDuplicate    = errors.New("client exists")
+	ErrNotFound     = semaphore.ErrNotFound
+	ErrDuplicate    = semaphore.ErrDuplicate
 )
 
 // The errors of the layers. They are aliases, so that a caller needs only this package.
