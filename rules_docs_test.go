@@ -23,7 +23,7 @@ import (
 // surroundings are what the snippets of docs/rules.md stand in: a service with an adapter over a generated client.
 const surroundings = `
 type (
-	Order   struct{}
+	Order   struct{ ID string }
 	Receipt struct{ Status string }
 	Rate    struct{}
 	Printer struct{ client *http.Client }
