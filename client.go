@@ -62,7 +62,7 @@ func newClient(name string, cfg Config, o *options, reg *Registry) *Client {
 	c.retry = transport.NewRetry(name, transport.RetryPolicyOf(cfg))
 	c.retry.Streams(o.streams)
 	c.retry.Peek(c.refusal)
-	c.retry.OnEvent(c.stats.retried)
+	c.retry.OnEvent(c.retried)
 	c.timeouts, c.foreign = transport.NewTimeouts(name, cfg), transport.NewForeignTimeouts(name, cfg)
 	if c.base == nil {
 		c.stats.swap(c.newPool(cfg))

@@ -1,9 +1,11 @@
 package resilient_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -216,6 +218,19 @@ func TestRetryDeadline(t *testing.T) {
 			r.Error(v)
 		}
 	})
+}
+
+// Each attempt after the first is told of at level Debug, with its number.
+func TestRetryLogs(t *testing.T) {
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	inOne(t, setting{cfg: retries(2, resilient.Config{}), opts: []resilient.Option{resilient.WithLogger(logger)}}, func(r *rig) {
+		r.server.Next(testserver.Status(503))
+		_, _ = r.get(r.Context())
+	})
+	if s := log.String(); !strings.Contains(s, `msg="retry success" system=sber attempt=2 wait=`) || strings.Count(s, "retry") != 1 {
+		t.Error(s)
+	}
 }
 
 // What is below the client knows which attempt it sees.

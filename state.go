@@ -57,6 +57,12 @@ func (c *Client) transition(t Transition) {
 	}
 }
 
+// retried counts what the retry layer did, and logs it at level Debug.
+func (c *Client) retried(e transport.RetryEvent) {
+	c.stats.retried(e)
+	c.logger().Debug("retry "+e.Outcome, slog.String("system", e.System), slog.Int("attempt", e.Attempt), slog.Duration("wait", e.Wait))
+}
+
 // ForceOpen refuses all requests from now on, for d, or until it is changed by
 // another call of ForceOpen, ForceClosed or Automatic if d is 0 or less: during a
 // partner's maintenance, say. What is under way goes on.
