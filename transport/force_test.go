@@ -136,7 +136,7 @@ func TestForceSetWhileAnotherEnds(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20_000 {
+	for i := range 10_000 {
 		b.ForceClosed(1)
 		b.ForceOpen(0)
 		if s := b.State(); s.State != "forced_open" {

@@ -3,6 +3,7 @@ package transport_test
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,16 +86,22 @@ type forceModel struct {
 	forced  string
 	until   time.Time
 	calls   []*modelCall
-	told    []transport.Transition
 	want    []transport.Transition
 	wrong   string
+
+	mu   sync.Mutex // guards told: the hook is also called when a probe has taken too long
+	told []transport.Transition
 }
 
 func newForceModel(t *testing.T, cfg config.Breaker) *forceModel {
 	m := &forceModel{t: t, rules: cfg, visible: "closed", last: transport.Transition{To: "closed"},
 		core: &modelCore{settings: cfg, state: "closed"}}
 	m.breaker = transport.NewBreaker("sber", complete(t, config.Config{Breaker: cfg}))
-	m.breaker.OnTransition(func(tr transport.Transition) { m.told = append(m.told, tr) })
+	m.breaker.OnTransition(func(tr transport.Transition) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.told = append(m.told, tr)
+	})
 	return m
 }
 
@@ -102,7 +109,10 @@ func (m *forceModel) run(steps []deedOfModel) string {
 	for i, s := range steps {
 		m.do(s)
 		synctest.Wait() // State does not wait for hooks
-		if diff := cmp.Diff(m.want, m.told); diff != "" {
+		m.mu.Lock()
+		diff := cmp.Diff(m.want, m.told)
+		m.mu.Unlock()
+		if diff != "" {
 			m.fault("transitions: %s", diff)
 		}
 		if m.wrong != "" {

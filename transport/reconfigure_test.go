@@ -296,7 +296,7 @@ func TestConcurrentReconfigures(t *testing.T) {
 		for i := range settings {
 			settings[i] = complete(t, config.Config{Breaker: config.Breaker{MinRequests: 1 + i, ConsecutiveFailures: config.Off, OpenFor: time.Duration(1+i) * time.Minute}})
 		}
-		for i := range 20_000 {
+		for i := range 8000 {
 			b := transport.NewBreaker("sber", complete(t, config.Config{}))
 			var all sync.WaitGroup
 			for _, cfg := range settings {
