@@ -127,7 +127,10 @@ func TestShutdownCancelsExecutions(t *testing.T) {
 // A func may return because its exchange was cancelled before Shutdown comes to cancel it: that is the client's end still.
 func TestShutdownCancelsExchangeFirst(t *testing.T) {
 	inOne(t, setting{}, func(r *rig) {
-		rt := r.over(func(req *http.Request) (*http.Response, error) { <-req.Context().Done(); return nil, req.Context().Err() })
+		rt := r.over(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
 		slow := hooked{read: func([]byte) (int, error) { return 0, io.EOF }, closing: func() error { time.Sleep(time.Second); return nil }}
 		done := make(chan error)
 		go func() {
@@ -137,11 +140,12 @@ func TestShutdownCancelsExchangeFirst(t *testing.T) {
 				return err
 			})
 		}()
+		go r.execute(r.Context(), func(context.Context) error { time.Sleep(time.Minute); return nil }) // so that there are metrics still
 		synctest.Wait()
 		go r.Close()
 		r.is(<-done, resilient.ErrClosed)
 		r.executed(map[string]float64{"cancelled": 1})
-		time.Sleep(time.Second)
+		time.Sleep(time.Minute)
 	})
 }
 
