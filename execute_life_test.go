@@ -124,6 +124,31 @@ func TestShutdownCancelsExecutions(t *testing.T) {
 	})
 }
 
+// A func may return because its exchange was cancelled before Shutdown comes to cancel it: that is the client's end still.
+func TestShutdownCancelsExchangeFirst(t *testing.T) {
+	inOne(t, setting{}, func(r *rig) {
+		rt := r.over(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		slow := hooked{read: func([]byte) (int, error) { return 0, io.EOF }, closing: func() error { time.Sleep(time.Second); return nil }}
+		done := make(chan error)
+		go func() {
+			call := resilient.Call[string]{Classify: func(err error) resilient.Verdict { r.Errorf("asked about %v", err); return resilient.Failure }}
+			done <- r.call(r.Context(), call, func(ctx context.Context) error {
+				_, err := rt.RoundTrip(r.request(ctx, "POST", slow))
+				return err
+			})
+		}()
+		go r.execute(r.Context(), func(context.Context) error { time.Sleep(time.Minute); return nil }) // so that there are metrics still
+		synctest.Wait()
+		go r.Close()
+		r.is(<-done, resilient.ErrClosed)
+		r.executed(map[string]float64{"cancelled": 1})
+		time.Sleep(time.Minute)
+	})
+}
+
 // Close with nothing but executions under way, and none.
 func TestCloseWithExecutions(t *testing.T) {
 	inOne(t, setting{}, func(r *rig) {

@@ -186,8 +186,10 @@ func TestExecuteWithContextKept(t *testing.T) {
 		caller, cancel := context.WithCancelCause(context.WithValue(r.Context(), key{}, "caller's"))
 		var kept context.Context
 		r.execute(caller, func(ctx context.Context) error {
-			kept = listContext{context.WithValue(ctx, key{}, "func's"), nil}
-			return nil
+			return r.execute(ctx, func(ctx context.Context) error {
+				kept = listContext{context.WithValue(ctx, key{}, "func's"), nil}
+				return nil
+			})
 		})
 		for _, c := range []*rig{r, insurer} {
 			err := c.execute(kept, func(ctx context.Context) error {

@@ -138,6 +138,7 @@ func (e *execution) leave(returned bool, err error, classify func(error) Verdict
 func (e *execution) ended(err error) (outcome string, seen error) {
 	timeout, _ := errors.AsType[*TimeoutError](err)
 	closed, _ := context.Cause(e.ctx).(*ClosedError) //nolint:errorlint // what Shutdown cancels e with
+	own, _ := errors.AsType[*ClosedError](err)       // what it cancels exchanges with, before that
 	switch {
 	case err == nil:
 		return "success", nil
@@ -148,7 +149,7 @@ func (e *execution) ended(err error) (outcome string, seen error) {
 		return "timeout", err
 	case closed != nil && closed.System == e.c.name && !errors.Is(err, ErrClosed):
 		return "cancelled", e.because(err)
-	case e.ctx.Err() != nil, e.isCallers(timeout):
+	case e.ctx.Err() != nil, e.isCallers(timeout), own != nil && own.Started && own.System == e.c.name:
 		return "cancelled", err
 	case timeout != nil:
 		return "timeout", err

@@ -315,18 +315,34 @@ func TestCallerUnwatchedAfterExecution(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		watched := 0
 		ctx := &counting{Context: context.WithoutCancel(t.Context()), done: make(chan struct{}), watched: &watched}
-		r := newClient(t, "sber", func(req *http.Request) (*http.Response, error) { return reply(req, 200, text("abc")), nil })
+		var upload io.Closer
+		goesOn := false
+		r := newClient(t, "sber", func(req *http.Request) (*http.Response, error) {
+			if upload = req.Body; !goesOn {
+				upload.Close()
+			}
+			return reply(req, 200, text("abc")), nil
+		})
 		for name, use := range map[string]func(resp *http.Response){
 			"read":        func(resp *http.Response) { readAll(resp.Body) },
 			"closed":      func(resp *http.Response) { resp.Body.Close() },
 			"interrupted": func(*http.Response) { r.interrupt(Bound) },
+			"read, and the upload goes on": func(resp *http.Response) {
+				readAll(resp.Body)
+				synctest.Wait()
+				if watched == 0 {
+					t.Error("the upload is not watched")
+				}
+				upload.Close()
+			},
 		} {
 			for _, over := range []string{"before", "between", "after"} {
+				goesOn = name == "read, and the upload goes on"
 				e := execute(ctx, "sber", time.Hour)
 				if over == "before" {
 					e.leave()
 				}
-				resp, err := r.RoundTrip(request(e.ctx))
+				resp, err := r.RoundTrip(request(e.ctx, text("abc")))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -61,11 +61,11 @@ func (s *Scope) Borrow() bool {
 	return true
 }
 
-// Say tells s the verdict on the exchange that uses its permit. It comes before Release, a stream's long before.
+// Say tells s the verdict on the exchange that uses its permit, once. It comes before Release, a stream's long before.
 func (s *Scope) Say(verdict int) {
 	s.Judge(verdict)
 	s.mu.Lock()
-	report := s.over && s.unsaid
+	report := s.over
 	s.unsaid = false
 	s.mu.Unlock()
 	if report {
