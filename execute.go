@@ -3,6 +3,7 @@ package resilient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/resilient-go/resilient/internal/exchange"
@@ -63,7 +64,7 @@ func (call Call[T]) Do(ctx context.Context, c *Client, fn func(context.Context) 
 	}
 	result, second := call.Fallback(ctx, err)
 	if second != nil {
-		return result, exchange.Because(err, second)
+		return result, exchange.Because(err, fmt.Errorf("fallback: %w", second))
 	}
 	return result, nil
 }

@@ -92,7 +92,7 @@ type inspectedSystem struct {
 	Oldest     string            `json:"oldest"`
 	Executions int               `json:"executions"`
 	Observing  bool              `json:"observing"`
-	Health     readinessDetail   `json:"health"`
+	Health     healthDetail      `json:"health"`
 	Config     map[string]string `json:"config"`
 }
 
@@ -146,7 +146,7 @@ func inspect(s State) inspectedSystem {
 		Name: s.Name, InFlight: s.InFlight, Oldest: s.Oldest.Round(time.Millisecond).String(), Executions: s.Executions, Observing: s.Observing,
 		Bulkhead: inspectedBulkhead{b.MaxConcurrent, b.Active, b.Utilization(), b.MaxWaiting, b.Waiting, b.RejectedFull, b.RejectedWaited, maybe(b.LastRejection)},
 		Breaker:  inspectedBreaker{s.Breaker.State, s.Breaker.Reason, s.Breaker.FailureRate, maybe(s.Breaker.OpenUntil), []inspectedTransition{}},
-		Health:   detail(s.Health, false),
+		Health:   detail(s.Health),
 		Config:   map[string]string{},
 	}
 	for _, t := range s.Transitions {

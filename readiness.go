@@ -13,11 +13,11 @@ import (
 // a load balancer's check). It asks [Client.Health] of all systems at once and
 // answers 200, or 503 if a system is unhealthy, with the detail as JSON:
 //
-//	{"status":"not ready","systems":{"sber":{"status":"unhealthy","required":true,
-//	 "checked":"2026-01-02T15:04:05Z","error":"resilient: sber: not healthy: …"}}}
+//	{"status":"not ready","systems":{"sber":{"status":"unhealthy",
+//	 "checked":"2026-01-02T15:04:05Z","error":"resilient: sber: not healthy: …","required":true}}}
 //
 // With names, only those are required: others are told of but do not count, and
-// a name that has no client is not ready. Without, all are. A system without a
+// a name that has no client is not ready. Without, all are. The breaker is not looked at. A system without a
 // probe is "unknown", and counts as ready: be sparing with what you require, for a
 // partner that fails makes the whole service look down.
 //
@@ -47,10 +47,14 @@ type readinessReport struct {
 }
 
 type readinessDetail struct {
-	Status   string     `json:"status"`
-	Required bool       `json:"required"`
-	Checked  *time.Time `json:"checked,omitempty"`
-	Error    string     `json:"error,omitempty"`
+	healthDetail
+	Required bool `json:"required"`
+}
+
+type healthDetail struct {
+	Status  string     `json:"status"`
+	Checked *time.Time `json:"checked,omitempty"`
+	Error   string     `json:"error,omitempty"`
 }
 
 func (g *Registry) readiness(ctx context.Context, required []string) (readinessReport, bool) {
@@ -61,7 +65,7 @@ func (g *Registry) readiness(ctx context.Context, required []string) (readinessR
 	add := func(name string, h HealthState, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		d := detail(h, len(required) == 0 || slices.Contains(required, name))
+		d := readinessDetail{detail(h), len(required) == 0 || slices.Contains(required, name)}
 		report.Systems[name] = d
 		ready = ready && (ok || !d.Required)
 	}
@@ -87,8 +91,8 @@ func (g *Registry) readiness(ctx context.Context, required []string) (readinessR
 	return report, ready
 }
 
-func detail(h HealthState, required bool) readinessDetail {
-	d := readinessDetail{Status: h.Status, Required: required, Checked: maybe(h.Checked)}
+func detail(h HealthState) healthDetail {
+	d := healthDetail{Status: h.Status, Checked: maybe(h.Checked)}
 	if h.Err != nil {
 		d.Error = h.Err.Error()
 	}

@@ -104,7 +104,7 @@ func (g *Registry) add(c *Client) error {
 	}
 	var err error
 	if c.disown, err = g.bulkheads.Own(c.sem); err != nil {
-		return fmt.Errorf("resilient: client %q: %w", c.name, err)
+		return fmt.Errorf("resilient: client %q: %w; a client needs the name: Unregister that bulkhead, or choose another", c.name, err)
 	}
 	if !g.registered && g.registerer != nil {
 		if err := g.registerer.Register(g.Collector()); err != nil {
@@ -164,7 +164,8 @@ func (g *Registry) Client(name string) (*Client, error) {
 }
 
 // Bulkheads returns the bulkheads of g: those of the clients, under their systems' names, which only
-// Reconfigure changes, and others that are registered there, for what is no HTTP.
+// Reconfigure changes, and others that are registered there, for what is no HTTP. Those are in its States,
+// not in the metrics, and not on the page of Handler.
 func (g *Registry) Bulkheads() *semaphore.Registry { return g.bulkheads }
 
 // Names returns the names of the clients, sorted.

@@ -65,7 +65,8 @@ func (c *Client) retried(e transport.RetryEvent) {
 
 // ForceOpen refuses all requests from now on, for d, or until it is changed by
 // another call of ForceOpen, ForceClosed or Automatic if d is 0 or less: during a
-// partner's maintenance, say. What is under way goes on.
+// partner's maintenance, say. What is under way goes on. A client that observes
+// (see [Observe]) counts what that would refuse, and refuses nothing.
 func (c *Client) ForceOpen(d time.Duration) { c.breaker.ForceOpen(d) }
 
 // ForceClosed admits requests whatever the breaker says, for d, or until it is

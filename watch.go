@@ -29,6 +29,8 @@ const watchEvery = 500 * time.Millisecond
 // settings have changed is reconfigured: see [Client.Reconfigure]. What is wrong
 // with a file is logged, every fault of it, and all goes on as it was.
 //
+// The file decides about all settings of the clients in it: what was set in code, and is not in the file, is the default again.
+//
 // No client is made for a system that is new in the file, and one that is no
 // longer in it is left as it is: both are logged. So is what was changed.
 func (g *Registry) Watch(ctx context.Context, path string) error {

@@ -12,7 +12,7 @@ func (d *draft) advise() {
 
 	// One who has written off has decided.
 	d.check(d.isSet(byName("Breaker.SlowCall")), "calls that all take nearly the read timeout do not open the breaker",
-		fmt.Sprintf("set it to %v (half of it), or to off where a slow success is worth having", c.ReadTimeout/2), "Breaker.SlowCall")
+		fmt.Sprintf("set it to %v (half of it), or write off where a slow success is worth having", c.ReadTimeout/2), "Breaker.SlowCall")
 	d.check(b.OpenFor >= c.TotalTimeout, "${Breaker.OpenFor} should be at least ${TotalTimeout}, or probes go out while calls from before the breaker opened still hang",
 		"raise ${Breaker.OpenFor}, or lower ${TotalTimeout}")
 	d.check(b.HalfOpenProbes > 1 || k.MaxConcurrent > 1, "a single lucky call closes the breaker, where ${Bulkhead.MaxConcurrent} lets no second one show the contrary",

@@ -99,7 +99,7 @@ func TestAdvice(t *testing.T) {
 		want                []string // what the warnings say
 	}{
 		{"the defaults", "", "", []string{
-			`systems.a.breaker.slow_call = off: calls that all take nearly the read timeout do not open the breaker; set it to 2.5s (half of it), or to off where a slow success is worth having`,
+			`systems.a.breaker.slow_call = off: calls that all take nearly the read timeout do not open the breaker; set it to 2.5s (half of it), or write off where a slow success is worth having`,
 		}},
 		{"slow calls off", off, "", nil},
 		{"slow calls off by a variable", "", "BREAKER_SLOW_CALL=off", nil},
