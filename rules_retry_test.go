@@ -127,8 +127,9 @@ func TestRule_RE2(t *testing.T) {
 				}
 			}
 		})
-		if m := r.metrics(); m["retry_budget_exhausted_total"] == 0 || m["retry_attempts_total failure"] != 13 {
-			r.Errorf("%v", m)
+		m := r.metrics()
+		if spent, without := m["retry_attempts_total failure"], m["retry_budget_exhausted_total"]; spent != 13 || without == 0 {
+			r.Errorf("%v attempts after the first, %v without budget", spent, without)
 		}
 	})
 }
