@@ -259,7 +259,8 @@ func TestSwapLeavesOtherBasesAlone(t *testing.T) {
 	inBoth(t, setting{}, func(r *rig) {
 		for name, wrap := range map[string]bool{"WithBase": false, "Wrap": true} {
 			base := r.server.Transport()
-			opts := []resilient.Option{resilient.WithLogger(discard)}
+			var log bytes.Buffer
+			opts := []resilient.Option{textLog(&log)}
 			if !wrap {
 				opts = append(opts, resilient.WithBase(base))
 			}
@@ -282,11 +283,13 @@ func TestSwapLeavesOtherBasesAlone(t *testing.T) {
 				io.Copy(io.Discard, resp.Body)
 				cfg := c.State().Config
 				cfg.MaxConnsPerHost, cfg.Bulkhead.MaxConcurrent, cfg.TotalTimeout = 30+i, 3+i, 8*time.Second
-				if err := c.Reconfigure(cfg); err != nil {
-					r.Error(err)
-				}
-				if s := c.State(); s.Bulkhead.MaxConcurrent != 3+i {
-					r.Errorf("%+v", s.Bulkhead)
+				said := logged(&log, func() {
+					if err := c.Reconfigure(cfg); err != nil {
+						r.Error(err)
+					}
+				})
+				if s := c.State(); s.Bulkhead.MaxConcurrent != 3+i || strings.Contains(said, "new_pool=true") != wrap {
+					r.Errorf("%s: %+v, logged %s", name, s.Bulkhead, said)
 				}
 			}
 			if n := r.server.Stats().Conns - conns; n != 1 {

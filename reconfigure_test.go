@@ -258,6 +258,30 @@ func TestReconfigureLogs(t *testing.T) {
 	})
 }
 
+// Of two reloads at once one is the last, in everything.
+func TestConcurrentReconfigures(t *testing.T) {
+	var base roundTripper = func(req *http.Request) (*http.Response, error) { return answer(req, 200, hooked{}), nil }
+	c, err := resilient.NewRegistry().NewClient("sber", resilient.Config{}, resilient.WithBase(&base), resilient.WithLogger(discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for round := range 2000 {
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				if err := c.Reconfigure(permits(1 + round%5 + i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if s := c.State(); s.Bulkhead.MaxConcurrent != s.Config.Bulkhead.MaxConcurrent {
+			t.Fatalf("%d: %d permits, want %d", round, s.Bulkhead.MaxConcurrent, s.Config.Bulkhead.MaxConcurrent)
+		}
+	}
+}
+
 // Reconfigure may be called by anybody at once, the breaker's hook included; the last one to return is in force, in everything.
 func TestReconfigureFromEverywhere(t *testing.T) {
 	var r *rig
