@@ -182,53 +182,6 @@ func TestReconfigureWithinTheSum(t *testing.T) {
 	}
 }
 
-// The same configuration a hundred times, while requests run, changes nothing and says nothing: it is values that are compared (L-03).
-func TestCase_L03(t *testing.T) {
-	server, err := testserver.Start(testserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	var log bytes.Buffer
-	cfg := trips(3, permits(4))
-	c, err := resilient.NewRegistry().NewClient("sber", cfg, textLog(&log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	r := &rig{T: t, Client: c, server: server}
-	server.Next(testserver.Status(500), testserver.Status(500))
-	r.get(t.Context())
-	r.get(t.Context())
-	var all sync.WaitGroup
-	server.Default(testserver.Status(404, "X-Some", "thing"))
-	said := logged(&log, func() {
-		for i := range 100 {
-			all.Go(func() {
-				same := cfg
-				if i%2 == 0 {
-					same = c.State().Config
-				}
-				if err := c.Reconfigure(same); err != nil {
-					t.Error(err)
-				}
-			})
-			if i%10 == 0 {
-				all.Go(func() { r.get(t.Context()) })
-			}
-		}
-		all.Wait()
-	})
-	if n := server.Stats(); said != "" || n.Conns > cfg.MaxConnsPerHost {
-		t.Errorf("%d connections; logged: %s", n.Conns, said)
-	}
-	server.Next(testserver.Status(500), testserver.Status(500), testserver.Status(500))
-	for range 3 {
-		r.get(t.Context())
-	}
-	r.breaker("open")
-}
-
 // What was changed is logged once, at level Info, and is no transition.
 func TestReconfigureLogs(t *testing.T) {
 	var log bytes.Buffer
@@ -254,40 +207,6 @@ func TestReconfigureLogs(t *testing.T) {
 		r.trip()
 		if d := time.Until(r.State().Breaker.OpenUntil); d != time.Minute {
 			r.Errorf("open for %v", d)
-		}
-	})
-}
-
-// Reconfigure may be called by anybody at once, the breaker's hook included; the last one to return is in force, in everything.
-func TestReconfigureFromEverywhere(t *testing.T) {
-	var r *rig
-	hook := resilient.OnStateChange(func(tr resilient.Transition) {
-		if tr.To == "open" {
-			r.change(func(cfg *resilient.Config) { cfg.Breaker.OpenFor = 5 * time.Second })
-			if n := r.State().Breaker.State; n != "open" {
-				r.Error(n)
-			}
-		}
-	})
-	inBoth(t, setting{cfg: trips(1, permits(2)), opts: []resilient.Option{hook}}, func(rr *rig) {
-		r = rr
-		r.trip()
-		var all sync.WaitGroup
-		for i := range 20 {
-			all.Go(func() {
-				if err := r.Reconfigure(permits(3 + i)); err != nil {
-					r.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		s := r.State()
-		if s.Bulkhead.MaxConcurrent != s.Config.Bulkhead.MaxConcurrent || s.Config.MaxConnsPerHost != s.Bulkhead.MaxConcurrent+2 {
-			r.Errorf("%+v, %+v", s.Bulkhead, s.Config)
-		}
-		time.Sleep(30*time.Second + 1)
-		for range 3 {
-			r.works()
 		}
 	})
 }
