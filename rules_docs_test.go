@@ -154,9 +154,17 @@ func anchor(heading string) string {
 	}, heading)
 }
 
-// Every rule has wrong code, right code, and a test of its name where the page says.
+// ruleBook lists the rules that there are.
+const ruleBook = "BH-1 BH-2 BH-3 BH-X1 CB-1 CB-2 CB-3 CB-4 CB-5 CB-6 CB-X2 CB-X3 CFG-1 CFG-2 CFG-3 FB-1 FB-2 FB-X1 FB-X2 FB-X3 " +
+	"HC-1 HC-2 HC-3 HC-4 ISO-1 ISO-2 ISO-3 ISO-X1 ISO-X2 OAS-1 OBS-1 OBS-2 OBS-3 RE-1 RE-2 RE-3 RE-4 TO-1 TO-3 TO-X1 TO-X2 TO-X3 WHERE-X1"
+
+// Every rule is there, with wrong code, right code, and a test of its name where the page says.
 func TestRulesPage(t *testing.T) {
 	p := readPage(t, "rules.md")
+	all := strings.Split(strings.Join(p.rules, ", "), ", ")
+	if slices.Sort(all); strings.Join(all, " ") != ruleBook {
+		t.Errorf("the rules are\n%s\nwant\n%s", strings.Join(all, " "), ruleBook)
+	}
 	ids := regexp.MustCompile(`\b(BH|ISO|TO|CB|OAS|RE|FB|CFG|HC|OBS|WHERE)-(X?\d)\b`)
 	for _, rule := range p.rules {
 		for _, kind := range []string{"right", "wrong"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/resilient-go/resilient/config"
 )
 
-// The tests whose names begin with TestRule_ show the rules that docs/rules.md tells of, one for each row of its tables of
-// contents, named after the rules in it: what the library does, in the words of the rule, once. The edges are elsewhere.
+// The tests whose names begin with TestRule_ show the rules that docs/rules.md tells of, and are named after them: what the
+// library does, in the words of the rule, once. The edges are tested elsewhere.
 
 // beside makes another client of r's server in r's registry.
 func (r *rig) beside(name string, cfg resilient.Config, opts ...resilient.Option) *resilient.Client {
