@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,8 +263,7 @@ func TestExecuteGoroutineOutlives(t *testing.T) {
 func TestExecuteLeavesNothing(t *testing.T) {
 	inBoth(t, setting{cfg: permits(1)}, func(r *rig) {
 		r.server.On("/hang", testserver.HangBeforeHeaders())
-		watched := 0
-		ctx := &counting{Context: context.WithoutCancel(r.Context()), done: make(chan struct{}), watched: &watched}
+		ctx := &counting{Context: context.WithoutCancel(r.Context()), done: make(chan struct{})}
 		call := resilient.Call[string]{Total: time.Second}
 		for name, f := range map[string]func(){
 			"nothing":       func() { r.execute(ctx, func(context.Context) error { return nil }) },
@@ -291,8 +291,8 @@ func TestExecuteLeavesNothing(t *testing.T) {
 		} {
 			f()
 			synctest.Wait()
-			if watched != 0 {
-				r.Errorf("%s: %d watches are left", name, watched)
+			if n := ctx.watched.Load(); n != 0 {
+				r.Errorf("%s: %d watches are left", name, n)
 			}
 		}
 	})
@@ -302,13 +302,13 @@ func TestExecuteLeavesNothing(t *testing.T) {
 type counting struct {
 	context.Context
 	done    chan struct{}
-	watched *int
+	watched atomic.Int32
 }
 
 func (c *counting) Done() <-chan struct{} { return c.done }
 func (c *counting) AfterFunc(func()) func() bool {
-	*c.watched++
-	return func() bool { *c.watched--; return true }
+	c.watched.Add(1)
+	return func() bool { c.watched.Add(-1); return true }
 }
 
 // Requests over another base, and through a RoundTripper of the caller's own around the client, are the client's too.

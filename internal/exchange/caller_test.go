@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,8 +97,7 @@ func TestContextOfItsOwn(t *testing.T) {
 // An exchange that is over leaves nothing with the caller's context.
 func TestCallerUnwatched(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		watched := 0
-		ctx := &counting{Context: context.WithoutCancel(t.Context()), done: make(chan struct{}), watched: &watched}
+		ctx := &counting{Context: context.WithoutCancel(t.Context()), done: make(chan struct{})}
 		for name, base := range map[string]trip{
 			"error":   func(*http.Request) (*http.Response, error) { return nil, errBoom },
 			"no body": answer(http.NoBody),
@@ -110,21 +110,21 @@ func TestCallerUnwatched(t *testing.T) {
 				var resp *http.Response
 				panics(func() { resp, _ = r.RoundTrip(request(ctx)) })
 				if name == "body" {
-					if watched != 1 {
-						t.Errorf("%d watches", watched)
+					if n := ctx.watched.Load(); n != 1 {
+						t.Errorf("%d watches", n)
 					}
 					resp.Body.Read(nil)
 				}
-				if watched != 0 {
-					t.Errorf("%s: %d watches are left", name, watched)
+				if n := ctx.watched.Load(); n != 0 {
+					t.Errorf("%s: %d watches are left", name, n)
 				}
 			}
 		}
 		r := newRig(t, answer(text("")), "bound", "permit")
 		r.begin = func(layer string, _ *Exchange) error { return map[string]error{"permit": errBoom}[layer] }
 		r.RoundTrip(request(ctx))
-		if watched != 0 {
-			t.Errorf("refused: %d watches are left", watched)
+		if n := ctx.watched.Load(); n != 0 {
+			t.Errorf("refused: %d watches are left", n)
 		}
 	})
 }
@@ -132,13 +132,13 @@ func TestCallerUnwatched(t *testing.T) {
 type counting struct {
 	context.Context
 	done    chan struct{}
-	watched *int
+	watched atomic.Int32
 }
 
 func (c *counting) Done() <-chan struct{} { return c.done }
 func (c *counting) AfterFunc(func()) func() bool {
-	*c.watched++
-	return func() bool { *c.watched--; return true }
+	c.watched.Add(1)
+	return func() bool { c.watched.Add(-1); return true }
 }
 
 // Two layers that interrupt share one context.

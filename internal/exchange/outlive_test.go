@@ -313,8 +313,7 @@ func TestUpgradeOutlivesExecution(t *testing.T) {
 // Nothing is left with the caller's context, however an exchange and its execution end.
 func TestCallerUnwatchedAfterExecution(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		watched := 0
-		ctx := &counting{Context: context.WithoutCancel(t.Context()), done: make(chan struct{}), watched: &watched}
+		ctx := &counting{Context: context.WithoutCancel(t.Context()), done: make(chan struct{})}
 		var upload io.Closer
 		goesOn := false
 		r := newClient(t, "sber", func(req *http.Request) (*http.Response, error) {
@@ -330,7 +329,7 @@ func TestCallerUnwatchedAfterExecution(t *testing.T) {
 			"read, and the upload goes on": func(resp *http.Response) {
 				readAll(resp.Body)
 				synctest.Wait()
-				if watched == 0 {
+				if ctx.watched.Load() == 0 {
 					t.Error("the upload is not watched")
 				}
 				upload.Close()
@@ -350,16 +349,16 @@ func TestCallerUnwatchedAfterExecution(t *testing.T) {
 					e.leave()
 				}
 				synctest.Wait()
-				if watched != 1 { // by the execution's context, or by what outlives it
-					t.Errorf("%s, over %s: %d watches", name, over, watched)
+				if n := ctx.watched.Load(); n != 1 { // by the execution's context, or by what outlives it
+					t.Errorf("%s, over %s: %d watches", name, over, n)
 				}
 				use(resp)
 				if over == "after" {
 					e.leave()
 				}
 				synctest.Wait()
-				if watched != 0 {
-					t.Errorf("%s, over %s: %d watches are left", name, over, watched)
+				if n := ctx.watched.Load(); n != 0 {
+					t.Errorf("%s, over %s: %d watches are left", name, over, n)
 				}
 			}
 		}
