@@ -45,10 +45,12 @@ func TestForceUnderLoad(t *testing.T) {
 	b := transport.NewBreaker("sber", settings(20*time.Microsecond))
 	var mu sync.Mutex // guards told
 	var told []transport.Transition
+	kinds := map[string]int{}
 	b.OnTransition(func(tr transport.Transition) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, tr)
+		kinds[tr.From+">"+tr.To]++
 	})
 	var all sync.WaitGroup
 	var stop atomic.Bool
@@ -90,7 +92,14 @@ func TestForceUnderLoad(t *testing.T) {
 			stop.Store(true)
 		}
 	})
+	enough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(kinds) >= 6
+	}
 	time.Sleep(300 * ms)
+	for deadline := time.Now().Add(10 * sec); !enough() && time.Now().Before(deadline); time.Sleep(10 * ms) { // on a busy machine
+	}
 	stop.Store(true)
 	all.Wait()
 	b.Automatic()
@@ -107,12 +116,10 @@ func TestForceUnderLoad(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	state := "closed"
-	kinds := map[string]int{}
 	for i, tr := range told {
 		if tr.From != state || tr.To == state || strings.HasPrefix(tr.To, "forced") != (tr.Reason == transport.Forced) {
 			t.Fatalf("%d of %d: %+v after %s", i, len(told), tr, state)
 		}
-		kinds[tr.From+">"+tr.To]++
 		state = tr.To
 	}
 	if state != last || len(kinds) < 6 {
