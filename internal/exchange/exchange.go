@@ -20,7 +20,7 @@ type Exchange struct {
 	Start    time.Time     // of RoundTrip; the times below count from here
 	Admitted time.Duration // the layers had begun, or refused it
 	Sent     bool          // to the base: no layer refused it
-	Answered time.Duration // the headers had come
+	Answered time.Duration // the base had returned: the headers had come, or had not
 	Status   int           // of the response; 0 if there is none
 
 	Stream bool   // set by a layer: neither its total nor its silence is to be bounded
@@ -224,10 +224,10 @@ func (x *Exchange) endWith(inner *Exchange) {
 	}
 }
 
-func (x *Exchange) waiting(start, heard bool) {
+func (x *Exchange) waiting(at time.Duration, start, heard bool) {
 	for i, l := range x.layers {
 		if l.Waiting != nil && !x.upgraded {
-			l.Waiting(&x.holds[i], start, heard)
+			l.Waiting(x, &x.holds[i], at, start, heard)
 		}
 	}
 }

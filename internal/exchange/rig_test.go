@@ -104,7 +104,7 @@ func (r *rig) layer(name string) *Layer {
 	switch strings.TrimRight(name, "0123456789") {
 	case "watch":
 		l.Always, l.Streams = true, true
-		l.Waiting = func(h *Hold, start, heard bool) { r.onWaiting(name, h, start, heard) }
+		l.Waiting = func(_ *Exchange, h *Hold, _ time.Duration, start, heard bool) { r.onWaiting(name, h, start, heard) }
 	case "permit":
 		l.Streams = true
 	case "bound":

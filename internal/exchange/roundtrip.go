@@ -110,13 +110,14 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 
 func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Response, error) {
 	heard := false
-	x.silence(x.Elapsed())
-	x.waiting(true, false)
+	x.silence(x.Admitted)
+	x.waiting(x.Admitted, true, false)
 	defer func() {
 		x.silence(never)
-		x.waiting(false, heard)
+		x.waiting(x.Answered, false, heard)
 	}()
 	resp, err := base.RoundTrip(req)
+	x.Answered = x.Elapsed()
 	switch {
 	case err == nil && resp == nil:
 		err = errNothing
@@ -137,7 +138,7 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 
 // receive hands the response to the caller, or ends x if there is nothing to wait for.
 func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
-	x.inner, x.Status, x.Answered = resp.Body, resp.StatusCode, x.Elapsed()
+	x.inner, x.Status = resp.Body, resp.StatusCode
 	if resp.Request == &x.sent {
 		resp.Request = x.Request
 	}
