@@ -92,7 +92,7 @@ func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 				total, phase = left, PhaseDeadline
 			}
 		}
-		x.SetDeadline(x.Start.Add(now + total))
+		x.SetDeadline(now + total)
 	}
 	if total <= 0 && read <= 0 {
 		return nil

@@ -126,7 +126,7 @@ func (r *rig) onBegin(name string, x *Exchange, h *Hold) error {
 	}
 	h.Token, h.Note = &name, len(name)
 	if name == "bound" && r.total > 0 {
-		x.SetDeadline(time.Now().Add(r.total))
+		x.SetDeadline(x.Elapsed() + r.total)
 		h.Token = time.AfterFunc(r.total, func() { x.Interrupt(Bound, errBound, context.DeadlineExceeded) })
 	}
 	r.mu.Lock()

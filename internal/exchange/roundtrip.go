@@ -9,7 +9,7 @@ import (
 )
 
 func (c *chain) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	x := &Exchange{Request: req, Start: time.Now(), caller: req.Context(), layers: c.layers, silentSince: never, lastRead: never}
+	x := &Exchange{Request: req, Start: time.Now(), caller: req.Context(), chain: c, silentSince: never, lastRead: never}
 	returned := false
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit, that goes on from here
@@ -17,7 +17,7 @@ func (c *chain) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 		}
 	}()
 	if err = x.begin(); err == nil {
-		resp, err = x.send(c)
+		resp, err = x.send()
 	}
 	returned = true
 	return resp, err
@@ -44,7 +44,7 @@ func (x *Exchange) begin() error {
 		x.join(scope)
 		x.derive()
 	}
-	for i, l := range x.layers {
+	for i, l := range x.chain.layers {
 		if err != nil && !l.Always {
 			continue
 		}
@@ -73,7 +73,7 @@ func (x *Exchange) begin() error {
 
 // join makes x part of the innermost execution of its own client's.
 func (x *Exchange) join(scope *Scope) {
-	for _, l := range x.layers {
+	for _, l := range x.chain.layers {
 		if l.Client != nil {
 			x.Scope = scope.Of(l.Client)
 		}
@@ -81,9 +81,9 @@ func (x *Exchange) join(scope *Scope) {
 }
 
 // send lets the base do the round trip, with a copy of the request if x needs one.
-func (x *Exchange) send(c *chain) (*http.Response, error) {
+func (x *Exchange) send() (*http.Response, error) {
 	x.watch()
-	req, upload := x.Request, c.uploads && watchable(x.Request.Body)
+	req, upload := x.Request, x.chain.uploads && watchable(x.Request.Body)
 	if x.done != nil {
 		x.sent = *req.WithContext((*ctx)(x)) // inlined, so that the copy lives in x
 		req = &x.sent
@@ -94,8 +94,8 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 	if upload {
 		x.watchUpload()
 	}
-	base := c.base
-	for i, l := range x.layers {
+	base := x.chain.base
+	for i, l := range x.chain.layers {
 		if l.Base != nil {
 			base = l.Base(x, &x.holds[i])
 		}
@@ -128,7 +128,7 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 		resp.Body.Close()
 	}
 	raw := true
-	for _, l := range slices.Backward(x.layers) {
+	for _, l := range slices.Backward(x.chain.layers) {
 		if l.Failed != nil {
 			err, raw = l.Failed(x, err, raw), false
 		}
@@ -142,7 +142,7 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 	if resp.Request == &x.sent {
 		resp.Request = x.Request
 	}
-	for i, l := range slices.Backward(x.layers) {
+	for i, l := range slices.Backward(x.chain.layers) {
 		if l.Answered != nil {
 			l.Answered(x, &x.holds[i], resp)
 		}
@@ -189,7 +189,7 @@ func (x *Exchange) upgrade() bool {
 	if unhook != nil {
 		unhook()
 	}
-	x.giveBack(len(x.layers)-1, Outcome{Upgraded: true}, false)
+	x.giveBack(len(x.chain.layers)-1, Outcome{Upgraded: true}, false)
 	return true
 }
 
