@@ -35,8 +35,8 @@ type Client struct {
 	base     http.RoundTripper   // WithBase's; nil: the own one, which is a pool of stats
 	chain    http.RoundTripper
 	layers   http.RoundTripper // chain without WithOuter's, which need not know how to close connections
-	health   *health // nil without a probe
-	disown   func()  // takes sem out of the registry's bulkheads
+	health   *health           // nil without a probe
+	disown   func()            // takes sem out of the registry's bulkheads
 
 	foreigners []http.RoundTripper // that it uses: WithBase's and Wrap's; guarded by the lock of bases
 

@@ -2,6 +2,7 @@ package resilient_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -72,7 +73,9 @@ func TestLayersOfTheUsers(t *testing.T) {
 	}, func(r *rig) {
 		s.seen = nil
 		r.server.Next(testserver.Status(503), testserver.OK("ok"))
-		r.works()
+		if _, err := r.get(r.Context()); err != nil {
+			r.Error(err)
+		}
 		s.saw(r, "deeper 1 503", "in 1 503", "deeper 2 ok", "in 2 ok", "second 1 ok", "out 1 ok")
 		r.ForceOpen(0)
 		if _, err := r.get(r.Context()); !errors.Is(err, resilient.ErrCircuitOpen) {
@@ -97,6 +100,7 @@ func TestLayersOfTheUsers(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
+		io.ReadAll(resp.Body)
 		resp.Body.Close()
 		s.saw(r, "deeper 1 ok", "in 1 ok", "second 1 ok", "out 1 ok")
 		r.conns(1)
