@@ -33,7 +33,7 @@ each = @set -e; for m in $(MODULES); do ( \
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Run the demo; ARGS="…" are its arguments
@@ -70,6 +70,10 @@ bench-go: ## Run the packages' own benchmarks; BENCH=regexp, BENCHTIME=1s
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
+
+.PHONY: e2e-monitoring
+e2e-monitoring: ## Judge monitoring/ with promtool and with a Prometheus that scrapes the demo; needs Debian's prometheus, or is skipped
+	@go -C e2e/monitoring run .
 
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module
