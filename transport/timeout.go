@@ -15,7 +15,7 @@ import (
 	"github.com/resilient-go/resilient/internal/exchange"
 )
 
-// Timeouts bounds exchanges by a total and by the system's silence.
+// Timeouts bounds exchanges by a total, by the system's silence, and by the size of the body.
 //
 // The total runs from admission to the end of the body, and is at most what
 // remains of the caller's deadline less a margin (a tenth of it, at most 100 ms),
@@ -25,6 +25,9 @@ import (
 // Silence runs from the start of the round trip to the headers, anew with each
 // piece of the request body that is taken, and then inside each Read of the
 // body: a slow consumer is not a slow system.
+//
+// A body that is larger than MaxResponseBytes ends with a [TooLargeError]. It is
+// counted, not kept.
 //
 // An exchange that is cut while its request is sent closes the request's body, as
 // net/http's contract allows, also while that is being read: net/http would wait
@@ -41,12 +44,13 @@ type Timeouts struct {
 type bounds struct {
 	Bounds
 	connect time.Duration
+	body    *exchange.Limit
 }
 
 // Timeout returns a layer that bounds exchanges by b, over any base.
 func Timeout(system string, b Bounds) Layer {
 	t := newTimeouts(system, false)
-	t.bounds.Store(&bounds{Bounds: b})
+	t.bounds.Store(&bounds{Bounds: b, body: t.limit(b.MaxBytes)})
 	return t.Wrap
 }
 
@@ -69,7 +73,16 @@ func (t *Timeouts) Reconfigure(cfg config.Config) {
 	if cfg.Protocol == config.HTTP2 {
 		t.http2.Store(true) // for good: what NotSent says errs on the safe side
 	}
-	t.bounds.Store(&bounds{Bounds{Total: cfg.TotalTimeout, Read: cfg.ReadTimeout}, cfg.ConnectTimeout})
+	b := Bounds{Total: cfg.TotalTimeout, Read: cfg.ReadTimeout, MaxBytes: cfg.MaxResponseBytes}
+	t.bounds.Store(&bounds{b, cfg.ConnectTimeout, t.limit(b.MaxBytes)})
+}
+
+// limit returns nil where a body has none.
+func (t *Timeouts) limit(most int64) *exchange.Limit {
+	if most <= 0 {
+		return nil
+	}
+	return &exchange.Limit{Max: most, Err: &TooLargeError{System: t.system, Limit: most}}
 }
 
 func newTimeouts(system string, own bool) *Timeouts {
@@ -84,6 +97,12 @@ func (t *Timeouts) Wrap(next http.RoundTripper) http.RoundTripper { return t.lay
 func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	own, asked := t.bounds.Load(), boundsOf(x)
 	total, read := pick(own.Total, asked.Total), pick(own.Read, asked.Read)
+	switch {
+	case asked.MaxBytes != 0:
+		x.Limit = t.limit(asked.MaxBytes)
+	case asked.Total >= 0: // else it is a stream
+		x.Limit = own.body
+	}
 	phase := PhaseTotal
 	if total > 0 {
 		if deadline, ok := x.CallerDeadline(); ok {

@@ -17,7 +17,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	}
 	err = errNoReturn // unless the Read below returns
 	defer func() { err = x.leave(n, err) }()
-	n, err = x.inner.Read(p)
+	n, err = x.read(p)
 	return n, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,6 +27,7 @@ type Exchange struct {
 	Stream bool   // set by a layer: neither its total nor its silence is to be bounded
 	Scope  *Scope // the execution that it is part of, or nil
 	Lender *Scope // set by a layer: whose permit it uses, and to which it reports; nil if to none
+	Limit  *Limit // set by a layer: of the body; nil if it has none
 
 	layers []*Layer
 	holds  [maxLayers]Hold
@@ -53,6 +55,7 @@ type Exchange struct {
 	reading     int           // Reads in the inner body
 	silentSince time.Duration // of the present wait; never if nobody waits
 	lastRead    time.Duration // when the last Read returned
+	got         atomic.Int64  // of the body, where it has a limit
 
 	contextState
 }
