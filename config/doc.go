@@ -114,6 +114,9 @@
 //	config: clients.yaml:7 systems.sber.read_timeout = "30": must be a duration with a unit …
 //	config: CLIENT_SBER__PROTOCOL = "h2": must be http1 or http2; …
 //
+// A value that looks like none of a setting, right or wrong, is "(not shown)": it may be a
+// secret that got into the wrong place.
+//
 // [Explain] says where each value comes from, and what is allowed but unwise; so
 // does the command resilient (cmd/resilient), for people and for CI. [Schema] is a
 // JSON schema of such files, for editors.

@@ -60,8 +60,10 @@ var envCases = []struct {
 	{name: "empty is unset", env: []string{"READ_TIMEOUT=", "MAX_CONNECTIONS=", "PROTOCOL=", "BREAKER_FAILURE_RATIO=", "BREAKER_FAILURE_STATUS="}},
 	{name: "no equals sign", env: []string{"READ_TIMEOUT"}},
 	{name: "equals sign in value", env: []string{"PROTOCOL=http1=x"}, fault: `PROTOCOL = "http1=x"`},
-	{name: "long value is cut", env: []string{"PROTOCOL=" + strings.Repeat("я", 65)}, fault: `"` + strings.Repeat("я", 64) + `"…`},
-	{name: "long value is whole", env: []string{"PROTOCOL=" + strings.Repeat("я", 64)}, fault: `"` + strings.Repeat("я", 64) + `":`},
+	{name: "long value", env: []string{"PROTOCOL=" + strings.Repeat("1", 25)}, fault: `PROTOCOL = (not shown): must be http1 or http2`},
+	{name: "not so long", env: []string{"PROTOCOL=" + strings.Repeat("1", 24)}, fault: `PROTOCOL = "` + strings.Repeat("1", 24) + `":`},
+	{name: "letters", env: []string{"PROTOCOL=яяя"}, fault: `PROTOCOL = "яяя":`},
+	{name: "more letters", env: []string{"PROTOCOL=яяяя"}, fault: `PROTOCOL = (not shown):`},
 	{name: "duration too large for int64", env: []string{"READ_TIMEOUT=9999999h"}, fault: "at most 1m0s"},
 
 	{name: "fraction", env: []string{"MAX_CONNECTIONS=1.5"}, fault: "whole number"},
