@@ -67,7 +67,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		}
 	}
 	// Without quotes these are YAML's own.
-	for _, text := range []string{"defaults: *hunter2", "defaults: !hunter2 x", "defaults: &a {}\nsystems: {a: !hunter2 {}}", "a: &hunter2 {}\nb: *hunter2", "a: @hunter2", "a: %%hunter2", "hunter2", "a: 'hunter2"} {
+	for _, text := range []string{"defaults: *hunter2", "defaults: !hunter2 x", "defaults: &a {}\nsystems: {a: !hunter2 {}}", "a: &hunter2 {}\nb: *hunter2", "defaults: &hunter2 {}\nsystems: {a: *hunter2}", "a: @hunter2", "a: %%hunter2", "hunter2", "a: 'hunter2"} {
 		_, err := loadText("f.yaml", text)
 		tells(t, err, "hunter2")
 	}

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -167,7 +166,7 @@ func invalid(req *http.Request, err error) string {
 	text := err.Error()
 	switch {
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return fmt.Sprintf("scheme %q", req.URL.Scheme)
+		return "a scheme that is neither http nor https" // and may be a user's name, of a URL without one
 	case isAddr, strings.HasPrefix(text, "http2: invalid "), strings.HasPrefix(text, "http2: request header list larger"):
 		return text
 	}
