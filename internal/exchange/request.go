@@ -28,7 +28,7 @@ func check(req *http.Request) error {
 	case req.Header == nil:
 		return &InvalidError{"no Header map"}
 	case req.Method != "" && !token(req.Method):
-		return &InvalidError{fmt.Sprintf("method %q", req.Method)}
+		return &InvalidError{"a method that is no word"}
 	case req.URL.Scheme == "":
 		return &InvalidError{"no scheme in its URL"}
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
@@ -42,8 +42,11 @@ func check(req *http.Request) error {
 	}
 	for i, h := range [...]http.Header{req.Header, req.Trailer} {
 		for name, values := range h {
-			if !token(name) || i == 1 && notTrailers[http.CanonicalHeaderKey(name)] || slices.ContainsFunc(values, func(v string) bool { return control(v, true) }) {
-				return &InvalidError{fmt.Sprintf("header or trailer %q, in its name or in a value", name)} // which may be a secret
+			if !token(name) {
+				return &InvalidError{"the name of a header or trailer"} // not shown, since a whole line may have got into it
+			}
+			if i == 1 && notTrailers[http.CanonicalHeaderKey(name)] || slices.ContainsFunc(values, func(v string) bool { return control(v, true) }) {
+				return &InvalidError{fmt.Sprintf("header or trailer %q, or a value of it", name)} // which may be a secret
 			}
 		}
 	}
