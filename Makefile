@@ -3,7 +3,7 @@
 # Packages whose size is limited (loc), and those that mutants are made of.
 CORE := . config semaphore transport internal/exchange
 MUTATED := ./internal/exchange ./semaphore
-LOC_MAX := 6450
+LOC_MAX := 6700
 
 # Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
 # and those under e2e need more than Go.
