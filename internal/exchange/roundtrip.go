@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"reflect"
@@ -138,7 +139,7 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 // receive hands the response to the caller, or ends x if there is nothing to wait for.
 func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 	x.inner, x.Status, x.Answered = resp.Body, resp.StatusCode, x.Elapsed()
-	if resp.Request == &x.sent {
+	if x.isCopy(resp.Request) {
 		resp.Request = x.Request
 	}
 	for i, l := range slices.Backward(x.layers) {
@@ -146,7 +147,9 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 			l.Answered(x, &x.holds[i], resp)
 		}
 	}
-	if bodyless(resp, x.Request.Method) {
+	w, writer := resp.Body.(io.Writer)
+	upgrade := writer && resp.StatusCode == http.StatusSwitchingProtocols
+	if !upgrade && bodyless(resp, x.Request.Method) { // a peer may even upgrade a HEAD
 		err := x.end(nil)
 		if err == nil {
 			return resp, nil
@@ -156,8 +159,7 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	w, writer := resp.Body.(io.Writer)
-	if writer && resp.StatusCode == http.StatusSwitchingProtocols && x.upgrade() {
+	if upgrade && x.upgrade() {
 		resp.Body = &stream{(*body)(x), w}
 	} else {
 		resp.Body = (*body)(x)
@@ -174,6 +176,12 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 		inner.adopt(x)
 	}
 	return resp, nil
+}
+
+// isCopy reports whether req is what was sent in place of x's request, or the copy of it that net/http makes to send it
+// once more over HTTP/2. It has our context, which ends with x.
+func (x *Exchange) isCopy(req *http.Request) bool {
+	return req == &x.sent || req != nil && req.URL == x.sent.URL && req.Context() == context.Context((*ctx)(x))
 }
 
 // upgrade ends what does not outlive a handshake, and reports whether it was in time for that.
