@@ -15,6 +15,7 @@ FUZZTIME ?= 10s
 RELOAD ?= 60s
 BENCH ?= .
 BENCHTIME ?= 1s
+MODELS ?= 4000
 SOAK ?= 10m
 ARGS ?=
 
@@ -66,6 +67,10 @@ bench: ## Run the benchmarks; BENCH=regexp, BENCHTIME=1s
 bench-peers: ## Compare with bare net/http and the peers, on a quiet machine; ARGS=-quick shows that it works
 	go -C bench run . $(ARGS)
 
+.PHONY: isolation
+isolation: ## Measure what one dead partner costs the calls of 19 others, on a quiet machine: docs/isolation.md, in two minutes
+	go run ./internal/isolation -out=docs/isolation.md
+
 .PHONY: soak
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
@@ -78,6 +83,10 @@ lint: ## Run the pinned golangci-lint over every module
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME
 	$(call each,$(CURDIR)/tools/fuzz.sh $(FUZZTIME) $$pkgs)
+
+.PHONY: models
+models: ## Try the parts against their slow references, MODELS times each: a million steps and more, in some minutes
+	@tools/models.sh $(MODELS)
 
 .PHONY: cover
 cover: ## Measure the library's test coverage: the total, and cover.html

@@ -69,6 +69,7 @@ var responses = []struct {
 	{3 << 2, "!rHTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok!n!r!s!x!n!rHTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"},
 	{7<<2 | leavesBody, "!rHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nleft!rHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
 	{asksHead, "!rHTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\nand yet a body!S"},
+	{asksHead, "!rHTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n!S"},
 	{asksPost, "!rHTTP/1.1 413 Large\r\nContent-Length: 0\r\n\r\n!c"},
 	{asksPost | asksExpect, "!r!sHTTP/1.1 100 Continue\r\n\r\n!rHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
 	{asksPost | asksExpect, "!rHTTP/1.1 417 No\r\nContent-Length: 2\r\n\r\nno"},
@@ -88,6 +89,7 @@ var responses = []struct {
 	{2, "!rHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok!S"},
 	{2, "!S"},
 	{2 | asksPost, "!r" + frames("4 0 0 !0\x04!0!0!0!0", "1 5 1 \x8d") + "!S"},
+	{2 | 1<<2 | asksPost, "!r" + frames("4 0 0", "1 4 1 \x88", "0 1 1 ok") + "!r" + frames("1 4 3 \x88", "0 1 3 ok") + "!S"},
 	{2 | 2<<2, "!r" + frames("4 0 0", "1 4 1 \x88", "0 1 1 ok") + "!r" + frames("1 4 3 \x8e", "0 1 3 no") + "!r" + frames("3 0 5 !0!0!0\x07") + "!S"},
 	{3, "!rnot TLS!S"},
 	{3, "\x16\x03\x03!0\x05hello!S"},
@@ -159,9 +161,13 @@ func TestResponses(t *testing.T) {
 		pieces[p] = append(pieces[p], r.script)
 	}
 	pieces[1] = pieces[0]
+	steps := 0
+	defer func() { t.Logf("%d steps", steps) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		how := rapid.Uint16Range(0, wantsRaw<<1-1).Draw(rt, "how")
-		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces[how&3]), 1, 30).Draw(rt, "pieces"), "")
+		drawn := rapid.SliceOfN(rapid.SampledFrom(pieces[how&3]), 1, 30).Draw(rt, "pieces")
+		steps += len(drawn)
+		text := strings.Join(drawn, "")
 		if !t.Run("", func(t *testing.T) { checkResponse(t, script(text), how) }) {
 			rt.Fatalf("%d %q", how, text)
 		}
@@ -376,4 +382,3 @@ func ask(t *testing.T, ctx context.Context, rt http.RoundTripper, url string, ho
 	resp.Body.Close()
 	return a
 }
-

@@ -43,7 +43,8 @@ func Base(cfg config.Config) *http.Transport {
 	if cfg.Protocol == config.HTTP2 {
 		t.Protocols.SetHTTP2(true)
 		// Without pings a dead connection stays until the kernel gives up on it.
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: cfg.ReadTimeout}
+		// Without a bound on writes one whose peer sends, but takes nothing, stays for ever, with a goroutine for each request that it cost.
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: cfg.ReadTimeout, WriteByteTimeout: cfg.ReadTimeout}
 	}
 	return t
 }

@@ -65,6 +65,8 @@ func TestRetryBudget(t *testing.T) {
 		Calls      int
 		Fail       bool
 	}
+	steps := 0
+	defer func() { t.Logf("%d steps", steps) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		p := attempts(rapid.IntRange(2, 5).Draw(rt, "attempts"))
 		p.BudgetRatio = rapid.SampledFrom([]float64{0, 0.1, 0.1, 0.5, 1}).Draw(rt, "ratio")
@@ -101,6 +103,7 @@ func TestRetryBudget(t *testing.T) {
 					wrong = fmt.Sprintf("in the %v up to %v: %d for %d calls", p.BudgetWindow, end, n, of)
 				}
 			}
+			steps += calls
 			windows := 1 + int(time.Since(tr.epoch)/p.BudgetWindow)
 			if wire := len(tr.first) + len(tr.again); float64(wire) > (1+p.BudgetRatio)*float64(calls)+float64(windows*p.BudgetFloor)+1e-9 {
 				wrong = fmt.Sprintf("%d on the wire for %d calls in %d windows", wire, calls, windows)

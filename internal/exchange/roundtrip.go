@@ -178,8 +178,8 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 	return resp, nil
 }
 
-// isCopy reports whether req is what was sent in place of x's request, or the copy of it that net/http makes to send it
-// once more over HTTP/2. It has our context, which ends with x.
+// isCopy reports whether req is what was sent in place of x's request, or net/http's copy of that, which it makes of each
+// request with a body and, over HTTP/2, leaves in the response. Both have our context, which ends with x.
 func (x *Exchange) isCopy(req *http.Request) bool {
 	return req == &x.sent || req != nil && req.URL == x.sent.URL && req.Context() == context.Context((*ctx)(x))
 }

@@ -62,7 +62,7 @@ func (b *Bytes) Deaf() *Bytes {
 	return b
 }
 
-// Forever makes b follow another script, over and over, where the first one ends, with a pause between.
+// Forever makes b follow another script, over and over, where the first one ends, with a pause between; and on each connection.
 func (b *Bytes) Forever(script []byte, every time.Duration) *Bytes {
 	b.again, b.every = script, every
 	return b
@@ -89,7 +89,9 @@ func (b *Bytes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 	here, there := newPipe()
 	script := b.scripts[b.next]
-	b.next++
+	if b.again == nil {
+		b.next++
+	}
 	b.open[there] = struct{}{}
 	b.served.Go(func() { b.serve(there, script) })
 	return here, nil
