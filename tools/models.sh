@@ -13,6 +13,6 @@ models() { # share of the checks, package, tests
 }
 models 1 ./semaphore '^(TestModel|TestRegistryModel|TestLinearizable)$'
 models 1 ./internal/exchange '^(TestWalk|TestScopeModel)$'
-models 1 ./transport '^(TestBreakerModel|TestForceAndReconfigureModel|TestClassificationModel|TestRetryBudget)$'
-models 4 . '^(TestExecuteWalk|TestResponses|TestObserveDecidesAsEnforcing)$'
+models 1 ./transport '^(TestBreakerModel|TestForceAndReconfigureModel|TestClassificationModel|TestRetryBudget|TestRetryBudgetModel)$'
+models 4 . '^(TestExecuteWalk|TestRegistryModel|TestResponses|TestObserveDecidesAsEnforcing)$'
 awk '/: [0-9]+ steps$/ { n += $(NF-1) } END { print n " steps" }' "$log"

@@ -176,7 +176,7 @@ func (p *player) wait() {
 	}
 	p.heard = false
 	p.mu.Unlock()
-	time.Sleep(1) // in a bubble, until all others wait for something too
+	time.Sleep(time.Nanosecond) // in a bubble, until all others wait for something too
 }
 
 // rest waits until the client has closed the connection, an hour at most.
