@@ -141,30 +141,20 @@ func (o *order) acquire(i int, phase byte) bool {
 			o.waited++
 		}
 		return want == "waited" || want == "gone"
+	case !o.closed && o.active >= o.max && o.ops[i].waits && len(o.queue) < o.room:
+		o.phases[i] = queued
+		o.queue = append(o.queue, i)
+		return true
+	case want == "gone": // before it came: it takes nothing
+		return true
 	case o.closed:
-		return want == "closed" || want == "gone"
+		return want == "closed"
 	case o.active < o.max:
 		o.active++
-		return want == "permit" || want == "gone" && o.leaveAtOnce()
-	case !o.ops[i].waits || len(o.queue) >= o.room:
-		o.full++
-		if want == "gone" { // before it came
-			o.full--
-		}
-		return want == "full" || want == "gone"
+		return want == "permit"
 	}
-	if want == "full" {
-		return false
-	}
-	o.phases[i] = queued
-	o.queue = append(o.queue, i)
-	return true
-}
-
-// leaveAtOnce is what a caller does that has gone before it came: it took nothing.
-func (o *order) leaveAtOnce() bool {
-	o.active--
-	return true
+	o.full++
+	return want == "full"
 }
 
 // grant hands free permits to those who wait, first come first served, and reports whether that fits what came of them.

@@ -10,10 +10,10 @@ import (
 
 // small is what a busy machine can do in some seconds, with bounds that let the fault show at once.
 var small = plan{
-	Systems: 5, Rate: 20, Times: 10, Takes: time.Millisecond, Workers: 64, Patience: 2 * time.Second,
-	Well: 300 * time.Millisecond, Dead: 1500 * time.Millisecond, After: 2500 * time.Millisecond,
+	Systems: 5, Rate: 20, Times: 10, Takes: time.Millisecond, Workers: 200, Patience: 5 * time.Second,
+	Well: 300 * time.Millisecond, Dead: 2500 * time.Millisecond, After: 3500 * time.Millisecond,
 	Config: resilient.Config{
-		ConnectTimeout: 100 * time.Millisecond, ReadTimeout: 400 * time.Millisecond, TotalTimeout: 800 * time.Millisecond,
+		ConnectTimeout: 500 * time.Millisecond, ReadTimeout: time.Second, TotalTimeout: 2 * time.Second,
 		Breaker: resilient.BreakerConfig{OpenFor: 500 * time.Millisecond},
 	},
 }

@@ -195,46 +195,65 @@ func (p *player) left() bool {
 	return err != nil
 }
 
-// play follows a script, and reports whether the connection is open at its end.
+// play follows a script, and reports whether the connection is open at its end. What is between two orders, other than those for a
+// 0 and for a frame, is sent at once.
 func (p *player) play(script []byte) bool {
+	var out []byte
+	send := func() bool {
+		_, err := p.Conn.Write(out)
+		out = out[:0]
+		return err == nil && !p.left()
+	}
 	for len(script) > 0 {
 		text, order, _ := bytes.Cut(script, []byte{Order})
-		if _, err := p.Conn.Write(text); err != nil || p.left() {
-			return false
-		}
+		out = append(out, text...)
 		if len(order) == 0 {
-			return true
+			break
 		}
 		script = order[1:]
-		switch order[0] {
-		case 'r':
-			p.wait()
-		case 's':
-			time.Sleep(time.Second)
-		case 'S':
-			p.rest()
-			return false
-		case 'c':
-			return false
-		case 'x':
-			p.below.SetLinger(0)
-			return false
+		switch letter := order[0]; letter {
 		case '0':
-			p.Conn.Write([]byte{0})
+			out = append(out, 0)
+			continue
 		case 'F':
-			if len(script) < 3 {
-				return true
-			}
 			var frame []byte
 			frame, script = frameOf(script)
-			p.Conn.Write(frame)
+			out = append(out, frame...)
+			continue
+		default:
+			if !send() || !p.obey(letter) {
+				return false
+			}
 		}
 	}
-	return !p.left()
+	return send()
+}
+
+// obey does what an order says, and reports whether the connection is open afterwards.
+func (p *player) obey(letter byte) bool {
+	switch letter {
+	case 'r':
+		p.wait()
+	case 's':
+		time.Sleep(time.Second)
+		return !p.left()
+	case 'S':
+		p.rest()
+		return false
+	case 'c':
+		return false
+	case 'x':
+		p.below.SetLinger(0)
+		return false
+	}
+	return true
 }
 
 // frameOf takes a frame from the beginning of a script, and returns the rest.
 func frameOf(script []byte) (frame, rest []byte) {
+	if len(script) < 3 {
+		return nil, nil
+	}
 	head, rest := script[:3], script[3:]
 	payload := []byte(nil)
 	for {
