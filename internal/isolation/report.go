@@ -69,10 +69,12 @@ func (r result) firstRefusal() (after time.Duration, percent float64, ok bool) {
 	return first - r.dead, 100 * float64(refused) / float64(max(1, all)), true
 }
 
+// part is how exactly it is known when traffic is full.
+const part = time.Second / 4
+
 // fullTraffic returns how long after its recovery the sick system's calls succeed again, 95 in a hundred of those that were asked
 // for in each quarter of a second from then on.
 func (r result) fullTraffic(patience, end time.Duration) (time.Duration, bool) {
-	const part = time.Second / 4
 	asked, good := map[int]int{}, map[int]int{}
 	last := int((end - r.well) / part)
 	for _, c := range r.calls {
@@ -137,14 +139,16 @@ While the partner was away, and for the same time without the fault; times are f
 		}
 		traffic := fmt.Sprintf("not within %v", p.After)
 		if d, ok := r.fullTraffic(p.Patience, end); ok {
-			traffic = short(d)
+			traffic = "within " + short(d+part)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name(), refusal, share, traffic)
 	}
 	fmt.Fprintf(&b, `
 At once is within %v, by the breaker. It opens when enough calls in a row have failed: those that need a new connection after the
-ConnectTimeout (%v), the others after the ReadTimeout (%v). Until then callers hold %d permits, and wait %v for one at most. Its probes begin an OpenFor (%v) after it has opened; those that meet the
-partner still dead take a ReadTimeout more, and another OpenFor. So full traffic is back after %v at most.
+ConnectTimeout (%v), the others after the ReadTimeout (%v). Until then callers hold %d permits, and wait %v for one at most.
+Its probes begin an OpenFor (%v) after it has opened; those that meet the partner still dead take a ReadTimeout more, and another
+OpenFor. So full traffic is back after %v at most. The plain client never stops calling, and is back at once: what its calls had sent
+is answered as soon as the network carries it.
 
 ## The service
 
