@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,11 +264,15 @@ func visitAll(t *testing.T, cfg config.Config, all []visit) string {
 	for i, v := range all {
 		time.Sleep(v.Pause + time.Microsecond) // so that nothing of two visits is at the same moment
 		synctest.Wait()
-		refused := false
-		under.Go(func() { refused = errors.Is(v.pay(rt), transport.ErrCircuitOpen) })
+		var refusal atomic.Bool
+		under.Go(func() {
+			if errors.Is(v.pay(rt), transport.ErrCircuitOpen) {
+				refusal.Store(true)
+			}
+		})
 		synctest.Wait()
-		if want := !m.admit(v, time.Since(epoch)); refused != want {
-			return fmt.Sprintf("visit %d %+v at %v: refused %v, want %v; told %v", i, v, time.Since(epoch), refused, want, told)
+		if refused, want := refusal.Load(), !m.admit(v, time.Since(epoch)); refused != want {
+			return fmt.Sprintf("visit %d %+v at %v: refused %v, want %v", i, v, time.Since(epoch), refused, want)
 		}
 		mu.Lock()
 		diff := cmp.Diff(m.story, told)
@@ -278,10 +283,13 @@ func visitAll(t *testing.T, cfg config.Config, all []visit) string {
 	}
 	under.Wait()
 	time.Sleep(10 * time.Second)
+	synctest.Wait()
 	m.pass(time.Since(epoch))
 	m.age(time.Since(epoch))
 	state := b.State().State
 	synctest.Wait()
+	mu.Lock()
+	defer mu.Unlock()
 	if diff := cmp.Diff(m.story, told); diff != "" || state != m.state {
 		return fmt.Sprintf("in the end %s: model (-), breaker (+): %s", state, diff)
 	}
