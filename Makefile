@@ -15,6 +15,7 @@ FUZZTIME ?= 10s
 RELOAD ?= 60s
 BENCH ?= .
 BENCHTIME ?= 1s
+MODELS ?= 4000
 SOAK ?= 10m
 ARGS ?=
 
@@ -66,6 +67,10 @@ bench: ## Compare with bare net/http and the peers, on a quiet machine, and writ
 bench-go: ## Run the packages' own benchmarks; BENCH=regexp, BENCHTIME=1s
 	$(call each,go test -run='^$$' -bench='$(BENCH)' -benchmem -benchtime=$(BENCHTIME) ./...)
 
+.PHONY: isolation
+isolation: ## Measure what one dead partner costs the calls of 19 others, on a quiet machine: docs/isolation.md, in two minutes
+	go run ./internal/isolation -out=docs/isolation.md
+
 .PHONY: soak
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
@@ -86,6 +91,10 @@ vuln: ## Look for known vulnerabilities in every module; needs vuln.go.dev, and 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for FUZZTIME
 	$(call each,$(CURDIR)/tools/fuzz.sh $(FUZZTIME) $$pkgs)
+
+.PHONY: models
+models: ## Try the parts against their slow references, MODELS times each: a million steps and more, in some minutes
+	@tools/models.sh $(MODELS)
 
 .PHONY: cover
 cover: ## Measure the library's test coverage: the total, and cover.html
