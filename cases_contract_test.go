@@ -272,13 +272,20 @@ func TestCase_C12(t *testing.T) {
 	inBoth(t, setting{cfg: trips(1<<20, permits(4)), server: testserver.Options{Handler: testserver.EarlyAnswer(502)}}, func(r *rig) {
 		repeat(100, func() {
 			buffer := make([]byte, 1<<20)
-			var closed atomic.Bool
+			var closed, done atomic.Bool
 			body := hooked{read: func(p []byte) (int, error) {
+				if done.Load() {
+					r.Error("read when the answer was closed and the body too: it is the caller's again")
+				}
 				if closed.Load() {
 					return 0, errBoom
 				}
 				return copy(p, buffer), nil
 			}, closing: func() error { closed.Store(true); return nil }}
+			defer func() {
+				time.Sleep(time.Second)
+				done.Store(closed.Load())
+			}()
 			resp, err := r.Do(r.request(r.Context(), "POST", body))
 			if err != nil {
 				if !errors.Is(err, resilient.ErrUnavailable) {
