@@ -318,7 +318,7 @@ func TestCase_T09(t *testing.T) {
 			r.Errorf("%+v", c)
 		}
 		r.server.Default(testserver.After(time.Minute, testserver.OK("ok")))
-		for _, b := range []transport.Bounds{{}, {Total: -1, Read: -1}} {
+		for _, b := range []transport.Bounds{{}, {Total: -1, Read: -1}, {Read: time.Hour}, {Total: -1, Read: time.Hour}, {Total: time.Hour}, {Total: time.Hour, Read: -1}} {
 			rt := transport.Chain(r.server.Transport(), transport.Timeout("sber", b))
 			resp, err := rt.RoundTrip(r.request(r.Context(), "GET", nil))
 			if err != nil {

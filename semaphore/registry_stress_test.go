@@ -45,6 +45,24 @@ func TestGetOrCreateAtOnce(t *testing.T) {
 			t.Errorf("%d admitted by %d", admitted.Load(), len(r.States()))
 		}
 	}
+	for range 1000 { // two who wait for each other so closely that each looks before the other has made it
+		r := semaphore.NewRegistry()
+		var got [2]*semaphore.Semaphore
+		var there atomic.Int32
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() {
+				for there.Add(1); there.Load() < 2; {
+					runtime.Gosched()
+				}
+				got[i], _ = r.GetOrCreate("sber", five)
+			})
+		}
+		all.Wait()
+		if got[0] != got[1] || got[0] == nil {
+			t.Fatal("two of one name, made at once")
+		}
+	}
 }
 
 // while one unregisters whatever is idle, nobody is ever inside two of one name; who is refused because of that gets in by

@@ -96,10 +96,11 @@ func where(pkg, name string) string {
 }
 
 func code(lines []string) string {
-	if len(lines) == 0 {
+	text := strings.ReplaceAll(strings.Join(lines, " ⏎ "), "|", `\|`)
+	if text == "" {
 		return "nothing"
 	}
-	return "`" + strings.ReplaceAll(strings.Join(lines, " ⏎ "), "|", `\|`) + "`"
+	return "`" + text + "`"
 }
 
 // cell is text that stands in a table's cell as it is.

@@ -122,7 +122,8 @@ func goTest(root, overlay, pkg string, names []string) ([]byte, error) {
 }
 
 var (
-	failure = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: (.*)`)
+	failure = regexp.MustCompile(`(?m)^ +\w+_test\.go:\d+: (.*(?:\n {8}.*){0,4})`)
+	more    = regexp.MustCompile(`\n +\w+_test\.go:\d+: .*`)
 	crash   = regexp.MustCompile(`(?m)^(?:panic|fatal error): (.*?)(?: \[recovered.*)?$`)
 	noise   = regexp.MustCompile(`0x[0-9a-f]+|\s+`)
 )
@@ -131,7 +132,7 @@ var (
 func complaint(text, dir, root string) string {
 	said := "it failed"
 	if m := failure.FindStringSubmatch(text); m != nil {
-		said = m[1]
+		said = more.ReplaceAllString(m[1], "")
 	} else if m := crash.FindStringSubmatch(text); m != nil {
 		said = "panic: " + m[1]
 	}
