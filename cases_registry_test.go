@@ -179,7 +179,7 @@ func TestCase_R07(t *testing.T) {
 func TestCase_R09(t *testing.T) {
 	cfg := trips(1<<20, permits(2))
 	cfg.Bulkhead.MaxWaiting, cfg.Bulkhead.AcquireTimeout = 8, time.Millisecond // so that there are refusals, at once and after a wait
-	inOne(t, setting{cfg: cfg, server: testserver.Options{Handler: testserver.After(time.Millisecond, testserver.OK("ok"))}}, func(r *rig) {
+	inBoth(t, setting{cfg: cfg, server: testserver.Options{Handler: testserver.After(time.Millisecond, testserver.OK("ok"))}}, func(r *rig) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {

@@ -15,8 +15,9 @@ each of them here. A case has a test that names it, and a mutation: a change of 
 very test red. ` + "`make cases`" + ` makes every one of them, without touching the tree, and runs its test as it is (green) and
 with the change (red). So no test here passes for the wrong reason. The last column is what the test said.
 
-Tests over HTTP run over an in-memory network in fake time, over both protocols where both apply. Other tests that name
-the case are its sisters: the same kind of fault elsewhere.
+Tests over HTTP run over an in-memory network in fake time, over both protocols where both apply; "any" is a transport of
+the test's own, which does what no real one does. Other tests that name the case are its sisters: the same kind of fault
+elsewhere.
 
 <!-- Made of tools/cases/cases.txt by make cases-page. -->
 `

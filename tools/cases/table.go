@@ -29,7 +29,7 @@ type table struct {
 }
 
 // protocols are the words for over.
-var protocols = map[string]bool{"HTTP/1.1, HTTP/2": true, "HTTP/1.1": true, "HTTP/2": true, "no HTTP": true}
+var protocols = map[string]bool{"HTTP/1.1, HTTP/2": true, "HTTP/1.1": true, "HTTP/2": true, "any": true, "no HTTP": true}
 
 var (
 	chapterLine = regexp.MustCompile(`^## ([A-Z])\. (.+)$`)
