@@ -45,23 +45,17 @@ func TestGetOrCreateAtOnce(t *testing.T) {
 			t.Errorf("%d admitted by %d", admitted.Load(), len(r.States()))
 		}
 	}
-	for range 1000 { // two who wait for each other so closely that each looks before the other has made it
-		r := semaphore.NewRegistry()
-		var got [2]*semaphore.Semaphore
-		var there atomic.Int32
-		var all sync.WaitGroup
-		for i := range got {
-			all.Go(func() {
-				for there.Add(1); there.Load() < 2; {
-					runtime.Gosched()
-				}
-				got[i], _ = r.GetOrCreate("sber", five)
-			})
-		}
-		all.Wait()
-		if got[0] != got[1] || got[0] == nil {
-			t.Fatal("two of one name, made at once")
-		}
+	// The slower one has looked before the other made it; what it then adds is not taken.
+	r := semaphore.NewRegistry()
+	first, err := r.GetOrCreate("sber", five)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Register(semaphore.New("sber", five)); !errors.Is(err, semaphore.ErrDuplicate) {
+		t.Errorf("a second one of that name: %v", err)
+	}
+	if now, err := r.GetOrCreate("sber", five); now != first || err != nil {
+		t.Errorf("another one took its place: %v", err)
 	}
 }
 

@@ -33,7 +33,7 @@ func (t *table) page(root string) (string, error) {
 	}
 	for _, chapter := range t.chapters {
 		fmt.Fprintf(&b, "\n## %s\n\n| | fault | test | over | mutation | then the test says |\n|---|---|---|---|---|---|\n", chapter)
-		notes := ""
+		var notes strings.Builder
 		for _, e := range t.entries {
 			if e.chapter != chapter {
 				continue
@@ -56,11 +56,11 @@ func (t *table) page(root string) (string, error) {
 			fmt.Fprintf(&b, "| **%s** | %s | %s%s | %s | %s: %s → %s | %s |\n",
 				e.id, cell(e.title), where(e.pkg, e.test), sisters, e.over, e.file, code(e.old), code(e.text), cell(e.said))
 			if e.why != "" {
-				notes += fmt.Sprintf("- **%s**: %s\n", e.id, e.why)
+				fmt.Fprintf(&notes, "- **%s**: %s\n", e.id, e.why)
 			}
 		}
-		if notes != "" {
-			fmt.Fprintf(&b, "\nWhat is decided here:\n\n%s", notes)
+		if notes.Len() > 0 {
+			fmt.Fprintf(&b, "\nWhat is decided here:\n\n%s", notes.String())
 		}
 	}
 	return b.String(), nil
