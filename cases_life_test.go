@@ -196,7 +196,7 @@ func TestCase_L05(t *testing.T) {
 func source(t *testing.T, path string) []byte {
 	t.Helper()
 	var overlay struct{ Replace map[string]string }
-	for _, flag := range strings.Fields(os.Getenv("GOFLAGS")) {
+	for flag := range strings.FieldsSeq(os.Getenv("GOFLAGS")) {
 		if name, ok := strings.CutPrefix(flag, "-overlay="); ok {
 			data, err := os.ReadFile(name)
 			if err == nil {
