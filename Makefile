@@ -106,6 +106,14 @@ cover: ## Measure the library's test coverage: the total, and cover.html
 mutate: ## Count what the core's tests notice of changes to its code; ARGS="-sample 40"
 	@go -C tools run ./mutate -C .. $(ARGS) $(MUTATED)
 
+.PHONY: cases
+cases: ## Prove each test of a fault seen in public: green as it is, red with its mutation; ARGS="-only 'P-0' -update"
+	@go -C tools run ./cases prove $(ARGS)
+
+.PHONY: cases-page
+cases-page: ## Write docs/cases.md again, from its table
+	@go -C tools run ./cases check -update
+
 .PHONY: loc
 loc: ## Count the core's lines of code, and fail when they grow past LOC_MAX: see ARCHITECTURE.md, Size
 	@go -C tools run ./loc -max $(LOC_MAX) $(addprefix ../,$(CORE))

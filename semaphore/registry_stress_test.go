@@ -45,6 +45,18 @@ func TestGetOrCreateAtOnce(t *testing.T) {
 			t.Errorf("%d admitted by %d", admitted.Load(), len(r.States()))
 		}
 	}
+	// The slower one has looked before the other made it; what it then adds is not taken.
+	r := semaphore.NewRegistry()
+	first, err := r.GetOrCreate("sber", five)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Register(semaphore.New("sber", five)); !errors.Is(err, semaphore.ErrDuplicate) {
+		t.Errorf("a second one of that name: %v", err)
+	}
+	if now, err := r.GetOrCreate("sber", five); now != first || err != nil {
+		t.Errorf("another one took its place: %v", err)
+	}
 }
 
 // while one unregisters whatever is idle, nobody is ever inside two of one name; who is refused because of that gets in by

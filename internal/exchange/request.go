@@ -133,6 +133,12 @@ func (x *Exchange) watchUpload() {
 
 func (u *upload) Read(p []byte) (n int, err error) {
 	const piece = 32 << 10 // HTTP/2 takes up to 512 KiB, which may take a slow link longer than the read bound
+	u.x.mu.Lock()
+	closed := u.closed
+	u.x.mu.Unlock()
+	if closed { // HTTP/2 reads once more: the body is the caller's again
+		return 0, http.ErrBodyReadAfterClose
+	}
 	u.taken(true, nil)
 	n, err = u.body.Read(p[:min(len(p), piece)])
 	u.n += int64(n)
