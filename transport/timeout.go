@@ -148,7 +148,7 @@ func invalid(req *http.Request, err error) string {
 	text := err.Error()
 	switch {
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return fmt.Sprintf("scheme %q", req.URL.Scheme)
+		return fmt.Sprintf("unsupported protocol scheme %q", req.URL.Scheme)
 	case isAddr, strings.HasPrefix(text, "http2: invalid "), strings.HasPrefix(text, "http2: request header list larger"):
 		return text
 	}

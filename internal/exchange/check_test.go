@@ -116,6 +116,7 @@ func posted(s string, length int64) func(*http.Request) {
 func TestCheck(t *testing.T) {
 	for _, c := range requests {
 		got := fares{}
+		var says [2]string // we, and the bare transport over HTTP/1.1
 		for _, scheme := range []string{"http", "https"} {
 			bubble(t, c.name+"/ours/"+scheme, func(t *testing.T) {
 				sent, b := false, text("")
@@ -136,7 +137,7 @@ func TestCheck(t *testing.T) {
 				if sent {
 					return
 				}
-				got.ours = refused
+				got.ours, says[0] = refused, err.Error()
 				if _, ok := errors.AsType[*InvalidError](err); !ok {
 					t.Errorf("%T %v", err, err)
 				}
@@ -172,6 +173,9 @@ func TestCheck(t *testing.T) {
 				case err != nil:
 					*fared = refused
 					t.Log(err)
+					if p == testserver.HTTP1 {
+						says[1] = err.Error()
+					}
 				case resp.StatusCode != http.StatusOK:
 					*fared = resp.Status[:3]
 				}
@@ -182,6 +186,10 @@ func TestCheck(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %+q, want %+q", c.name, got, c.want)
+		}
+		_, words, _ := strings.Cut(says[1], "http: ") // after "http: " or "net/http: ": programs look for them
+		if got.ours == refused && !strings.Contains(says[0], words) {
+			t.Errorf("%s: %q, which lacks net/http's %q", c.name, says[0], words)
 		}
 	}
 }
