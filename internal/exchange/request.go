@@ -19,9 +19,10 @@ func (e *InvalidError) Error() string { return "resilient: invalid request: " + 
 
 // check returns what makes req impossible to send, before anything is taken
 // for it: a caller's mistake must not count against the system. What only
-// some transports mind is left to them. It says so in net/http's words, since
-// programs look for those.
-func check(req *http.Request) error {
+// some transports mind is left to them: one that is not net/http's (std) may
+// complete a relative URL, or replay an answer to any. It says so in net/http's
+// words, since programs look for those.
+func check(req *http.Request, std bool) error {
 	n := inMemory(req.Body)
 	switch {
 	case req.URL == nil:
@@ -30,11 +31,11 @@ func check(req *http.Request) error {
 		return &InvalidError{"nil Request.Header"}
 	case req.Method != "" && !token(req.Method):
 		return &InvalidError{fmt.Sprintf("invalid method %q", req.Method)}
-	case req.URL.Scheme == "":
+	case req.URL.Scheme == "" && std:
 		return &InvalidError{`unsupported protocol scheme ""`}
-	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+	case req.URL.Scheme != "" && req.URL.Scheme != "http" && req.URL.Scheme != "https":
 		return nil // a protocol registered with the transport, perhaps
-	case req.URL.Host == "":
+	case req.URL.Host == "" && std:
 		return &InvalidError{"no Host in request URL"}
 	case control(req.Host, false), control(req.URL.RawQuery, false), control(req.URL.Opaque, false):
 		return &InvalidError{"can't write control character in Request.URL or its Host"}

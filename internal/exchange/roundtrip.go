@@ -16,7 +16,7 @@ func (c *chain) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 			x.dropped()
 		}
 	}()
-	if err = x.begin(); err == nil {
+	if err = x.begin(c.std); err == nil {
 		resp, err = x.send(c)
 	}
 	returned = true
@@ -35,8 +35,8 @@ func (x *Exchange) dropped() {
 }
 
 // begin asks the layers, outermost first. A refusal closes the request's body and ends x.
-func (x *Exchange) begin() error {
-	err := check(x.Request)
+func (x *Exchange) begin(std bool) error {
+	err := check(x.Request, std)
 	if err == nil {
 		err = governing(x.caller).Err()
 	}
