@@ -37,6 +37,8 @@ type Client struct {
 	health   *health // nil without a probe
 	disown   func()  // takes sem out of the registry's bulkheads
 
+	foreigners []http.RoundTripper // that it uses: WithBase's and Wrap's; guarded by the lock of bases
+
 	reconfiguring sync.Mutex
 	opened        atomic.Uint64 // connections
 	closing       atomic.Bool

@@ -28,6 +28,7 @@ type Registry struct {
 	mu         sync.Mutex
 	registered bool
 	clients    map[string]*Client // by config.Key
+	conns      int                // the sum of their MaxConnsPerHost
 }
 
 // DefaultRegistry is the registry of NewClient. In its first NewClient it
@@ -96,7 +97,8 @@ func (g *Registry) add(c *Client) error {
 	if known, ok := g.clients[config.Key(c.name)]; ok {
 		return &DuplicateError{Name: c.name, Existing: known.name}
 	}
-	if err := g.checkSum(c, c.cfg.Load().MaxConnsPerHost); err != nil {
+	conns := c.cfg.Load().MaxConnsPerHost
+	if err := g.checkSum(c, conns, g.conns+conns); err != nil {
 		return err
 	}
 	if err := use(c, c.opts.base); err != nil {
@@ -114,17 +116,12 @@ func (g *Registry) add(c *Client) error {
 		g.registered = true
 	}
 	g.clients[config.Key(c.name)] = c
+	g.conns += conns
 	return nil
 }
 
-// checkSum says whether c may have conns connections beside those of the others.
-func (g *Registry) checkSum(c *Client, conns int) error {
-	sum := conns
-	for _, other := range g.clients {
-		if other != c {
-			sum += other.cfg.Load().MaxConnsPerHost
-		}
-	}
+// checkSum says whether c may have conns connections, which makes sum with those of the others.
+func (g *Registry) checkSum(c *Client, conns, sum int) error {
 	if g.maxConns > 0 && sum > g.maxConns {
 		return fmt.Errorf("resilient: %s: MaxConnsPerHost %d would bring the sum over all clients to %d, above the registry's limit of %d; lower it, or raise WithMaxTotalConns",
 			c.name, conns, sum, g.maxConns)
@@ -136,8 +133,12 @@ func (g *Registry) checkSum(c *Client, conns int) error {
 func (g *Registry) adopt(c *Client, cfg *Config) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err := g.checkSum(c, cfg.MaxConnsPerHost); err != nil {
+	sum := g.conns + cfg.MaxConnsPerHost - c.cfg.Load().MaxConnsPerHost
+	if err := g.checkSum(c, cfg.MaxConnsPerHost, sum); err != nil {
 		return err
+	}
+	if g.clients[config.Key(c.name)] == c { // not closed meanwhile
+		g.conns = sum
 	}
 	c.cfg.Store(cfg)
 	return nil
@@ -149,6 +150,7 @@ func (g *Registry) remove(c *Client) {
 	defer g.mu.Unlock()
 	if key := config.Key(c.name); g.clients[key] == c {
 		delete(g.clients, key)
+		g.conns -= c.cfg.Load().MaxConnsPerHost
 	}
 }
 
@@ -223,15 +225,21 @@ func use(c *Client, base http.RoundTripper) error {
 	}
 	bases.Lock()
 	defer bases.Unlock()
-	if user := bases.user[base]; user != nil && user != c {
+	user := bases.user[base]
+	if user != nil && user != c {
 		return fmt.Errorf("resilient: %s: its base is that of client %q; give each a transport of its own", c.name, user.name)
 	}
-	bases.user[base] = c
+	if user == nil {
+		bases.user[base], c.foreigners = c, append(c.foreigners, base)
+	}
 	return nil
 }
 
 func release(c *Client) {
 	bases.Lock()
 	defer bases.Unlock()
-	maps.DeleteFunc(bases.user, func(_ http.RoundTripper, user *Client) bool { return user == c })
+	for _, base := range c.foreigners {
+		delete(bases.user, base)
+	}
+	c.foreigners = nil
 }

@@ -45,6 +45,7 @@ type load struct {
 func overload(ctx context.Context, e effort) (*section, error) {
 	s := newSection("Overload")
 	callers := 200
+	e.load = max(e.load, 3*partnerTakes)
 	s.para("%d callers call a partner that takes %v, through %d permits, and wait %v for one; each calls again at once. "+
 		"Refusals should come on time, and the partner should never see more than %d calls at once. Allocations are those of the whole process, server included, for a call, refused or not.",
 		callers, partnerTakes, busy.permits, busy.wait, busy.permits)
@@ -94,7 +95,7 @@ func overloaded(ctx context.Context, e effort, st stack, h http.Handler, callers
 		}
 		all = append(all, c)
 	}
-	if _, err := loaded(all, e.load/4); err != nil { // connections, pools
+	if _, err := loaded(all, max(e.load/4, 2*partnerTakes)); err != nil { // connections, pools
 		return load{}, err
 	}
 	server.ResetPeaks()

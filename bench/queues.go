@@ -150,8 +150,8 @@ func handOffs(_ context.Context, e effort) (*section, error) {
 }
 
 const queueRemedy = "A change of goroutines, with a select over the permit and the caller's end, is most of a turn, and of 10,000 goroutines " +
-	"each one's memory is cold when its turn comes; both are the same for every semaphore. Tried: one timer for all waiters in place of one each (a third less), " +
-	"telling waiters outside of the lock (a twentieth), no atomic write to a gate that stays shut (a twentieth). What is left over the bare change of goroutines is a clock, a lock and two links of a list. " +
+	"each one's memory is cold when its turn comes; both are the same for every semaphore. One alarm for all waiters in place of a timer each, as it is now, took off a quarter to a third; " +
+	"telling waiters outside of the lock, and no atomic write to a gate that stays shut, would take off a twentieth each. What is left over the bare change of goroutines is a clock, a lock and two links of a list. " +
 	"To do without the select would need a callback from the caller's context, at three allocations a wait."
 
 // A queueTimings is timings of turns.
@@ -227,8 +227,8 @@ func lateness(_ context.Context, e effort) (*section, error) {
 	}
 	s.table(rows...)
 	s.ratioAtMost("p99 lateness of 10,000 who time out together", t.ratio(ours, xSync), 0.5, xSync,
-		"One timer ends the waits of all, under one lock; each then has to run, to take the lock, be counted, and make its error. "+
-			"Counting them all in the timer would be quicker, but would count as refused whose own deadline came at the same moment.")
+		"Waking 10,000 goroutines takes two processors as long by itself: the semaphore that is a channel, with no lock and no queue of its own, is no earlier. "+
+			"Tried without gain: a heap of deadlines, and yielding in place of the mutex.")
 	return s, nil
 }
 

@@ -82,7 +82,8 @@ func refusals(ctx context.Context, e effort) (*section, error) {
 }
 
 const refusalRemedy = "A refusal is an exchange like any other: it is begun, timed, counted with its wait and its duration, and ended. " +
-	"Its two allocations are that exchange and the error; most of the time goes to clocks and to the metrics' lock. A short cut past the exchange would need a second way to count, and to close the request's body."
+	"Its two allocations are that exchange and the error; most of the time goes to clocks and to the metrics' lock. A short cut past the exchange would need a second way to count, and to close the request's body. To use refused exchanges again " +
+	"would save the larger allocation, but a Shutdown that runs meanwhile may still hold one, and would then interrupt another's."
 
 func oursOpen(ctx context.Context) (guarded, error) {
 	g, err := overOurs(plenty, newNoNetwork(500, "no"))

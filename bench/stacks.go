@@ -150,8 +150,12 @@ func (h heimdallClient) RoundTrip(req *http.Request) (*http.Response, error) { r
 
 func overHeimdall(l limits, base http.RoundTripper) (guarded, error) {
 	base, done := baseOr(l, base)
+	permits := l.permits
+	if l == plenty { // it takes a permit back some time after its call, so that even one caller at a time can be refused
+		permits *= 100
+	}
 	c := hystrix.NewClient(hystrix.WithHTTPClient(doer{base}), hystrix.WithCommandName("sber"),
-		hystrix.WithMaxConcurrentRequests(l.permits), hystrix.WithHystrixTimeout(l.total),
+		hystrix.WithMaxConcurrentRequests(permits), hystrix.WithHystrixTimeout(l.total),
 		hystrix.WithErrorPercentThreshold(50), hystrix.WithRequestVolumeThreshold(10), hystrix.WithSleepWindow(30_000))
 	return guarded{heimdallClient{c}, func() {
 		hystrixgo.Flush() // or the next one would get its circuit; its goroutines stay

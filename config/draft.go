@@ -117,10 +117,13 @@ func (d *draft) require(holds bool, rule, remedy string) bool {
 }
 
 // check records a fault unless the rule holds or a field of it has a fault of its
-// own, and returns holds. The fault is placed at the first of the rule's fields that
+// own, and returns whether it holds. The fault is placed at the first of the rule's fields that
 // somebody set, or at the first where it is about defaults alone. A rule may be about
 // a field that it does not name.
 func (d *draft) check(holds bool, rule, remedy string, about ...string) bool {
+	if holds {
+		return true
+	}
 	var named []*field
 	for _, name := range about {
 		named = append(named, byName(name))
@@ -137,9 +140,9 @@ func (d *draft) check(holds bool, rule, remedy string, about ...string) bool {
 		place := d.place(byName(name))
 		return place[strings.LastIndex(place, " ")+1:] // the line in the file has been told
 	})
-	if !holds && !slices.ContainsFunc(named, func(f *field) bool { return slices.Contains(d.bad, f) }) {
+	if !slices.ContainsFunc(named, func(f *field) bool { return slices.Contains(d.bad, f) }) {
 		f := named[max(0, slices.IndexFunc(named, d.isSet))]
 		d.faults = append(d.faults, &FieldError{f.name, d.place(f), f.show(f.of(&d.full)), rule, remedy})
 	}
-	return holds
+	return false
 }

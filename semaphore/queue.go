@@ -4,9 +4,12 @@ import "time"
 
 // A waiter is one caller in the queue. It is reused, with its channel and timer.
 type waiter struct {
-	outcome    chan error  // holds one: nil is a permit
-	timer      *time.Timer // never stopped: it rests while nobody receives from it, and Reset leaves no stale tick
-	prev, next *waiter     // nil when not in a queue
+	outcome    chan error    // holds two: errWaited, which decides nothing, and then what does; nil is a permit
+	due        time.Duration // when its wait is over, since the Semaphore's epoch
+	alone      bool          // its own timer says so, as somebody in front of it waits for longer; else the alarm
+	told       bool          // that it is due; guarded by the Semaphore's mu
+	timer      *time.Timer   // nil if never needed; never stopped: it rests while nobody receives from it, and Reset leaves no stale tick
+	prev, next *waiter       // nil when not in a queue
 }
 
 // A queue is a ring of waiters, first come first, so that any of them leaves in constant time.

@@ -45,6 +45,7 @@ func (l Limits) taken(name string) (Limits, error) {
 type Semaphore struct {
 	gate    gate      // has the number of permits out while mu is free; see lock
 	waiters sync.Pool // of *waiter, to be used again
+	epoch   time.Time // what deadlines count from
 
 	// All that follows is behind mu. Whenever mu is free:
 	//
@@ -53,6 +54,7 @@ type Semaphore struct {
 	// So no permit lies idle while somebody waits for it, and nobody overtakes the queue.
 	mu     sync.Mutex
 	queue  queue
+	alarm  alarm
 	closed error // Close's argument
 	state  State // Active holds only between lock and unlock; Waiting is unused, as queue.len says it
 }
@@ -60,7 +62,7 @@ type Semaphore struct {
 // New returns a Semaphore with all its permits free. The name is the system's; errors and State tell it.
 // New panics if a limit is negative.
 func New(name string, l Limits) *Semaphore {
-	s := &Semaphore{state: State{Name: name}}
+	s := &Semaphore{state: State{Name: name}, epoch: time.Now()}
 	s.queue.root.prev, s.queue.root.next = &s.queue.root, &s.queue.root
 	s.Resize(l)
 	return s
@@ -220,26 +222,37 @@ func (s *Semaphore) enqueue(wait time.Duration) (*waiter, error) {
 	}
 	w, ok := s.waiters.Get().(*waiter)
 	if !ok {
-		w = &waiter{outcome: make(chan error, 1), timer: time.NewTimer(wait)}
+		w = &waiter{outcome: make(chan error, 2)}
 	}
+	w.due, w.told = time.Since(s.epoch)+wait, false
 	s.queue.push(w)
+	w.alone = !s.alarm.takes(w, wait, s)
 	return w, nil
+}
+
+// expire tells those who are due that they are. They leave the queue themselves: until then they may still get a permit.
+func (s *Semaphore) expire() {
+	s.lock()
+	defer s.unlock()
+	s.alarm.rang(&s.queue, time.Since(s.epoch))
 }
 
 // await waits until w gets a permit (nil), wait is over, ctx is done or s is closed. It is the end of w.
 func (s *Semaphore) await(ctx context.Context, w *waiter, wait time.Duration) (err error) {
-	began := time.Now()
-	w.timer.Reset(wait)
-	decided := false
+	var due <-chan time.Time
+	if w.alone {
+		due = w.rings(wait)
+	}
 	select {
 	case err = <-w.outcome:
-		decided = true
-	case <-w.timer.C:
+	case <-due:
+		err = errWaited
 	case <-ctx.Done():
+		err = errWaited // or not, as withdraw says
 	}
 	gone := ended(ctx) // asked once, so that nobody is counted as rejected and then told of its own end
-	if !decided {
-		err = s.withdraw(w, gone, time.Since(began))
+	if err == errWaited {
+		err = s.withdraw(w, gone, wait)
 	}
 	s.waiters.Put(w)
 	if gone == nil {
@@ -252,15 +265,20 @@ func (s *Semaphore) await(ctx context.Context, w *waiter, wait time.Duration) (e
 }
 
 // withdraw takes w out of the queue and returns why: gone or, if that is nil, a refusal. If w is no longer in the queue, its outcome
-// was decided in the meantime, and that is returned.
-func (s *Semaphore) withdraw(w *waiter, gone error, waited time.Duration) error {
+// was decided in the meantime, and that is returned. Either way nothing more comes to w.
+func (s *Semaphore) withdraw(w *waiter, gone error, wait time.Duration) error {
 	s.lock()
 	defer s.unlock()
-	if !s.queue.remove(w) {
-		return <-w.outcome
+	decided := !s.queue.remove(w)
+	err := error(errWaited)
+	for len(w.outcome) > 0 || decided && err == errWaited {
+		err = <-w.outcome
 	}
-	if gone != nil {
+	switch {
+	case decided:
+		return err
+	case gone != nil:
 		return gone
 	}
-	return s.refuse(ReasonWaited, waited)
+	return s.refuse(ReasonWaited, time.Since(s.epoch)-(w.due-wait))
 }

@@ -52,7 +52,7 @@ func (b *Breaker) answered(x *exchange.Exchange, h *exchange.Hold, resp *http.Re
 
 // end reports once, even if a classifier panics, which is not the system's fault.
 func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outcome) {
-	v, silent := Neutral, b.silence.lasts()
+	v, silent := Neutral, time.Duration(0)
 	defer func() {
 		switch t := h.Token.(type) {
 		case *exchange.Scope:
@@ -63,8 +63,8 @@ func (b *Breaker) end(x *exchange.Exchange, h *exchange.Hold, how exchange.Outco
 			b.report(t, v)
 		}
 	}()
-	if p, ok := h.Token.(*probe); ok && p.stream {
-		silent = 0 // it did not count as waiting
+	if p, ok := h.Token.(*probe); how.Fault != nil && !(ok && p.stream) { // a stream did not count as waiting
+		silent = b.silence.lasts()
 	}
 	v = b.rules.Load().end(x, how, Verdict(h.Note), silent)
 }

@@ -22,12 +22,13 @@ func (s *silence) now() int64 { return int64(time.Since(s.epoch)) }
 
 // wait says that somebody starts to wait, or stops, having heard something or
 // not. Who waits for events does not count: there may be none. Nor does who reports to nobody.
-func (s *silence) wait(h *exchange.Hold, start, heard bool) {
+func (s *silence) wait(x *exchange.Exchange, h *exchange.Hold, at time.Duration, start, heard bool) {
 	if h.Token == nil {
 		return
 	}
+	now := int64(x.Start.Sub(s.epoch) + at)
 	if heard {
-		s.heard.Store(s.now())
+		s.heard.Store(now)
 	}
 	if p, ok := h.Token.(*probe); ok && p.stream {
 		return
@@ -37,7 +38,7 @@ func (s *silence) wait(h *exchange.Hold, start, heard bool) {
 		return
 	}
 	if s.waiting.Load() == 0 {
-		s.since.Store(s.now()) // before it can count, so that nobody sees the count with an old time
+		s.since.Store(now) // before it can count, so that nobody sees the count with an old time
 	}
 	s.waiting.Add(1)
 }

@@ -84,15 +84,15 @@ func (t *Timeouts) Wrap(next http.RoundTripper) http.RoundTripper { return t.lay
 func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	own, asked := t.bounds.Load(), boundsOf(x)
 	total, read := pick(own.Total, asked.Total), pick(own.Read, asked.Read)
-	phase := PhaseTotal
+	phase, now := PhaseTotal, x.Elapsed()
 	if total > 0 {
 		if deadline, ok := x.CallerDeadline(); ok {
-			left := time.Until(deadline)
+			left := deadline.Sub(x.Start.Add(now))
 			if left = max(1, left-min(left/10, 100*time.Millisecond)); left < total {
 				total, phase = left, PhaseDeadline
 			}
 		}
-		x.SetDeadline(time.Now().Add(total))
+		x.SetDeadline(now + total)
 	}
 	if total <= 0 && read <= 0 {
 		return nil
@@ -101,7 +101,7 @@ func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	if a == nil {
 		a = &alarm{t: t}
 	}
-	a.set(x, total, read, phase)
+	a.set(x, now, total, read, phase)
 	h.Token = a
 	return nil
 }
@@ -193,10 +193,10 @@ type alarm struct {
 	phase Phase
 }
 
-func (a *alarm) set(x *exchange.Exchange, total, read time.Duration, phase Phase) {
+func (a *alarm) set(x *exchange.Exchange, now, total, read time.Duration, phase Phase) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.x, a.limit, a.due, a.read, a.phase = x, total, x.Elapsed()+total, read, phase
+	a.x, a.limit, a.due, a.read, a.phase = x, total, now+total, read, phase
 	first := total
 	if total <= 0 || 0 < read && read < total {
 		first = read

@@ -23,6 +23,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 
 // enter says that a Read goes into the inner body, unless x was interrupted.
 func (x *Exchange) enter() error {
+	now := x.Elapsed() // one look at the clock serves all who want to know: it costs as much as both locks
 	x.mu.Lock()
 	cause := x.cause
 	if x.drained && !x.closed {
@@ -30,11 +31,11 @@ func (x *Exchange) enter() error {
 	}
 	if cause == nil {
 		x.reading++
-		x.silentSince = x.Elapsed()
+		x.silentSince = now
 	}
 	x.mu.Unlock()
 	if cause == nil {
-		x.waiting(true, false)
+		x.waiting(now, true, false)
 	}
 	return cause
 }
@@ -43,12 +44,13 @@ func (x *Exchange) enter() error {
 // caller should see. A half-closed peer of an upgraded connection still listens.
 // A Read that ends x counts as running until it has.
 func (x *Exchange) leave(n int, err error) error {
-	defer x.waiting(false, n > 0 || err == io.EOF)
+	now := x.Elapsed()
+	defer x.waiting(now, false, n > 0 || err == io.EOF)
 	x.mu.Lock()
 	last := x.cause != nil || err != nil && !(x.upgraded && err == io.EOF)
 	if !last {
 		x.reading--
-		x.silentSince, x.lastRead = never, x.Elapsed()
+		x.silentSince, x.lastRead = never, now
 	}
 	closing := x.closing
 	x.mu.Unlock()

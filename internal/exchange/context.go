@@ -14,7 +14,7 @@ type ctx Exchange
 // contextState is the part of an Exchange that belongs to its ctx. It is guarded by the Exchange's mu.
 type contextState struct {
 	done     chan struct{} // nil if x has no context of its own
-	deadline time.Time
+	deadline time.Duration // since Start; 0 if there is none
 	doneErr  error
 	child    func()
 	children context.Context // parent of all but the first
@@ -77,10 +77,10 @@ func (x *Exchange) Context() context.Context {
 	return x.caller
 }
 
-// SetDeadline tells those below when a bound will end x, at the latest.
-func (x *Exchange) SetDeadline(t time.Time) {
-	if x.deadline.IsZero() || t.Before(x.deadline) {
-		x.deadline = t
+// SetDeadline tells those below when a bound will end x, at the latest; it counts from x's Start.
+func (x *Exchange) SetDeadline(d time.Duration) {
+	if x.deadline == 0 || d < x.deadline {
+		x.deadline = d
 	}
 }
 
@@ -96,8 +96,8 @@ func (c *ctx) Value(key any) any {
 
 func (c *ctx) Deadline() (time.Time, bool) {
 	d, ok := governing(c.caller).Deadline()
-	if !c.deadline.IsZero() && (!ok || c.deadline.Before(d)) {
-		return c.deadline, true
+	if bound := c.Start.Add(c.deadline); c.deadline != 0 && (!ok || bound.Before(d)) {
+		return bound, true
 	}
 	return d, ok
 }

@@ -217,7 +217,7 @@ func TestPassesThrough(t *testing.T) {
 			return reply(req, 200, nil), nil
 		}))
 		r.begin = func(layer string, x *Exchange) error {
-			x.SetDeadline(now.Add(time.Duration(map[string]int{"watch": 3, "permit": 1, "slot": 2, "bound": 4}[layer]) * time.Second))
+			x.SetDeadline(time.Duration(map[string]int{"watch": 3, "permit": 1, "slot": 2, "bound": 4}[layer]) * time.Second)
 			return nil
 		}
 		r.RoundTrip(request(t.Context()))

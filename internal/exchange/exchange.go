@@ -19,15 +19,15 @@ type Exchange struct {
 	Request  *http.Request // the caller's, not to be changed
 	Start    time.Time     // of RoundTrip; the times below count from here
 	Admitted time.Duration // the layers had begun, or refused it
-	Sent     bool          // to the base: no layer refused it
-	Answered time.Duration // the headers had come
+	Answered time.Duration // the base had returned: the headers had come, or had not
 	Status   int           // of the response; 0 if there is none
 
+	Sent   bool   // to the base: no layer refused it
 	Stream bool   // set by a layer: neither its total nor its silence is to be bounded
 	Scope  *Scope // the execution that it is part of, or nil
 	Lender *Scope // set by a layer: whose permit it uses, and to which it reports; nil if to none
 
-	layers []*Layer
+	chain  *chain
 	holds  [maxLayers]Hold
 	caller context.Context
 	sent   http.Request // the caller's, in x's context and with a watched body
@@ -40,15 +40,15 @@ type Exchange struct {
 	closed   bool      // by the caller, before anything interrupted x
 	over     bool      // and outcome does not change any more
 	released bool      // everything has been given back
+	drained  bool      // the inner body was read to its end and closed, with closeErr
+	inUpload bool      // the transport waits for the caller's body
 	cause    error     // what interrupted x
 	outcome  Outcome   // so far
 	outer    *Exchange // ends with x
 	upload   *upload   // the caller's body, if it is watched
 	badBody  error     // what was wrong with that
-	inUpload bool      // the transport waits for it
 
-	drained     bool          // the inner body was read to its end and closed, with closeErr
-	closeErr    error         //
+	closeErr    error         // of the inner body, if drained
 	closing     chan struct{} // closed when an interruption has closed the inner body
 	reading     int           // Reads in the inner body
 	silentSince time.Duration // of the present wait; never if nobody waits
@@ -147,7 +147,7 @@ func (x *Exchange) end(err error) error {
 	if outer != nil {
 		defer outer.endWith(x)
 	}
-	x.giveBack(len(x.layers)-1, outcome, true)
+	x.giveBack(len(x.chain.layers)-1, outcome, true)
 	return err
 }
 
@@ -181,9 +181,9 @@ func (x *Exchange) giveBack(i int, o Outcome, streams bool) {
 		return
 	}
 	defer x.giveBack(i-1, o, streams)
-	if h := &x.holds[i]; h.begun && (streams || !x.layers[i].Streams) {
+	if h := &x.holds[i]; h.begun && (streams || !x.chain.layers[i].Streams) {
 		h.begun = false
-		x.layers[i].End(x, h, o)
+		x.chain.layers[i].End(x, h, o)
 	}
 }
 
@@ -224,10 +224,10 @@ func (x *Exchange) endWith(inner *Exchange) {
 	}
 }
 
-func (x *Exchange) waiting(start, heard bool) {
-	for i, l := range x.layers {
+func (x *Exchange) waiting(at time.Duration, start, heard bool) {
+	for i, l := range x.chain.layers {
 		if l.Waiting != nil && !x.upgraded {
-			l.Waiting(&x.holds[i], start, heard)
+			l.Waiting(x, &x.holds[i], at, start, heard)
 		}
 	}
 }

@@ -21,7 +21,10 @@
 // the layers below it begin a second exchange.
 package exchange
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // A Layer is what one concern does at the two ends of every exchange.
 // Its functions are called concurrently for different exchanges.
@@ -46,8 +49,8 @@ type Layer struct {
 
 	// Waiting, if not nil, is told when an exchange starts to wait for the
 	// system, in RoundTrip or in a Read, and when it stops, which may be after
-	// End, and whether anything was heard in between.
-	Waiting func(h *Hold, start, heard bool)
+	// End, and whether anything was heard in between; at is when, counted from x's Start.
+	Waiting func(x *Exchange, h *Hold, at time.Duration, start, heard bool)
 
 	// Client, if not nil, is whose executions the exchanges are part of: see [Scope].
 	Client any

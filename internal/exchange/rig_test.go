@@ -104,7 +104,7 @@ func (r *rig) layer(name string) *Layer {
 	switch strings.TrimRight(name, "0123456789") {
 	case "watch":
 		l.Always, l.Streams = true, true
-		l.Waiting = func(h *Hold, start, heard bool) { r.onWaiting(name, h, start, heard) }
+		l.Waiting = func(_ *Exchange, h *Hold, _ time.Duration, start, heard bool) { r.onWaiting(name, h, start, heard) }
 	case "permit":
 		l.Streams = true
 	case "bound":
@@ -126,7 +126,7 @@ func (r *rig) onBegin(name string, x *Exchange, h *Hold) error {
 	}
 	h.Token, h.Note = &name, len(name)
 	if name == "bound" && r.total > 0 {
-		x.SetDeadline(time.Now().Add(r.total))
+		x.SetDeadline(x.Elapsed() + r.total)
 		h.Token = time.AfterFunc(r.total, func() { x.Interrupt(Bound, errBound, context.DeadlineExceeded) })
 	}
 	r.mu.Lock()

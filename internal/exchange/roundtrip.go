@@ -9,15 +9,15 @@ import (
 )
 
 func (c *chain) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	x := &Exchange{Request: req, Start: time.Now(), caller: req.Context(), layers: c.layers, silentSince: never, lastRead: never}
+	x := &Exchange{Request: req, Start: time.Now(), caller: req.Context(), chain: c, silentSince: never, lastRead: never}
 	returned := false
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit, that goes on from here
 			x.dropped()
 		}
 	}()
-	if err = x.begin(c.std); err == nil {
-		resp, err = x.send(c)
+	if err = x.begin(); err == nil {
+		resp, err = x.send()
 	}
 	returned = true
 	return resp, err
@@ -35,8 +35,8 @@ func (x *Exchange) dropped() {
 }
 
 // begin asks the layers, outermost first. A refusal closes the request's body and ends x.
-func (x *Exchange) begin(std bool) error {
-	err := check(x.Request, std)
+func (x *Exchange) begin() error {
+	err := check(x.Request, x.chain.std)
 	if err == nil {
 		err = governing(x.caller).Err()
 	}
@@ -44,7 +44,7 @@ func (x *Exchange) begin(std bool) error {
 		x.join(scope)
 		x.derive()
 	}
-	for i, l := range x.layers {
+	for i, l := range x.chain.layers {
 		if err != nil && !l.Always {
 			continue
 		}
@@ -73,7 +73,7 @@ func (x *Exchange) begin(std bool) error {
 
 // join makes x part of the innermost execution of its own client's.
 func (x *Exchange) join(scope *Scope) {
-	for _, l := range x.layers {
+	for _, l := range x.chain.layers {
 		if l.Client != nil {
 			x.Scope = scope.Of(l.Client)
 		}
@@ -81,9 +81,9 @@ func (x *Exchange) join(scope *Scope) {
 }
 
 // send lets the base do the round trip, with a copy of the request if x needs one.
-func (x *Exchange) send(c *chain) (*http.Response, error) {
+func (x *Exchange) send() (*http.Response, error) {
 	x.watch()
-	req, upload := x.Request, c.uploads && watchable(x.Request.Body)
+	req, upload := x.Request, x.chain.uploads && watchable(x.Request.Body)
 	if x.done != nil {
 		x.sent = *req.WithContext((*ctx)(x)) // inlined, so that the copy lives in x
 		req = &x.sent
@@ -94,8 +94,8 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 	if upload {
 		x.watchUpload()
 	}
-	base := c.base
-	for i, l := range x.layers {
+	base := x.chain.base
+	for i, l := range x.chain.layers {
 		if l.Base != nil {
 			base = l.Base(x, &x.holds[i])
 		}
@@ -110,13 +110,14 @@ func (x *Exchange) send(c *chain) (*http.Response, error) {
 
 func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Response, error) {
 	heard := false
-	x.silence(x.Elapsed())
-	x.waiting(true, false)
+	x.silence(x.Admitted)
+	x.waiting(x.Admitted, true, false)
 	defer func() {
 		x.silence(never)
-		x.waiting(false, heard)
+		x.waiting(x.Answered, false, heard)
 	}()
 	resp, err := base.RoundTrip(req)
+	x.Answered = x.Elapsed()
 	switch {
 	case err == nil && resp == nil:
 		err = errNothing
@@ -127,7 +128,7 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 		resp.Body.Close()
 	}
 	raw := true
-	for _, l := range slices.Backward(x.layers) {
+	for _, l := range slices.Backward(x.chain.layers) {
 		if l.Failed != nil {
 			err, raw = l.Failed(x, err, raw), false
 		}
@@ -137,11 +138,11 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 
 // receive hands the response to the caller, or ends x if there is nothing to wait for.
 func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
-	x.inner, x.Status, x.Answered = resp.Body, resp.StatusCode, x.Elapsed()
+	x.inner, x.Status = resp.Body, resp.StatusCode
 	if resp.Request == &x.sent {
 		resp.Request = x.Request
 	}
-	for i, l := range slices.Backward(x.layers) {
+	for i, l := range slices.Backward(x.chain.layers) {
 		if l.Answered != nil {
 			l.Answered(x, &x.holds[i], resp)
 		}
@@ -188,7 +189,7 @@ func (x *Exchange) upgrade() bool {
 	if unhook != nil {
 		unhook()
 	}
-	x.giveBack(len(x.layers)-1, Outcome{Upgraded: true}, false)
+	x.giveBack(len(x.chain.layers)-1, Outcome{Upgraded: true}, false)
 	return true
 }
 
