@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 )
 
@@ -49,17 +50,17 @@ func run(ctx context.Context, only string, write bool) error {
 		return err
 	}
 	var all []*comparison
+	for _, s := range suites {
+		if chosen.MatchString(s.name) {
+			all = append(all, &comparison{suite: s})
+		}
+	}
 	var wg sync.WaitGroup
 	var told sync.Mutex
-	at := make(chan struct{}, 2) // suites at a time: most of them wait most of the time
-	for _, s := range suites {
-		if !chosen.MatchString(s.name) {
-			continue
-		}
-		c := &comparison{suite: s}
-		all = append(all, c)
+	at := make(chan struct{}, 3) // suites at a time: they wait most of the time
+	for _, c := range slices.SortedStableFunc(slices.Values(all), func(a, b *comparison) int { return b.seconds - a.seconds }) {
+		at <- struct{}{}
 		wg.Go(func() {
-			at <- struct{}{}
 			defer func() { <-at }()
 			c.run(ctx, w)
 			told.Lock()

@@ -112,11 +112,11 @@ func (w *workshop) prepare(ctx context.Context, s suite) (*place, error) {
 		uses = append(uses, p.dir)
 	}
 	// A workspace, so that the library keeps its go.mod: its versions are at least those, and its language is its own.
-	work := "go 1.26.0\n"
+	work := []byte("go 1.26.0\n")
 	for _, dir := range uses {
-		work += fmt.Sprintf("use %q\n", dir)
+		work = fmt.Appendf(work, "use %q\n", dir)
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, "go.work"), []byte(work), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "go.work"), work, 0o600); err != nil {
 		return nil, err
 	}
 	if err := p.overlay(); err != nil {

@@ -8,6 +8,7 @@ type suite struct {
 	version string
 	sum     string // of the module, as in go.sum: what is run is what was meant
 
+	seconds  int      // it takes about that, if it is long: such are begun first
 	packages []string // relative to the module, or import paths of the toolchain's
 	unfit    []note   // not run at all: what they need is not here
 	excluded []note   // not run wrapped: they look inside *http.Transport
@@ -27,7 +28,7 @@ const earlier = "Our error comes a tenth of the time before the caller's deadlin
 
 var suites = []suite{
 	{
-		name: "net/http", what: "the standard library's client, transport and server",
+		name: "net/http", seconds: 60, what: "the standard library's client, transport and server",
 		packages: []string{"net/http", "net/http/cookiejar", "net/http/httptest", "net/http/httputil"},
 		unfit: []note{
 			{"TestOmitHTTP2|TestOmitHTTP2Vet|TestCmdGoNoHTTPServer", "run the go command, no client"},
@@ -69,17 +70,17 @@ var suites = []suite{
 		packages: []string{"."},
 	},
 	{
-		name: "connectrpc/connect", what: "RPC over HTTP/1.1 and HTTP/2, with streams",
+		name: "connectrpc/connect", seconds: 60, what: "RPC over HTTP/1.1 and HTTP/2, with streams",
 		module: "connectrpc.com/connect", version: "v1.21.1", sum: "h1:h2kacdlzXpZU2OQFSv98xkjYXNUSr/ptxmGVbS/+CRM=",
 		packages: []string{"."},
 	},
 	{
-		name: "go-resty/resty", what: "REST",
+		name: "go-resty/resty", seconds: 160, what: "REST",
 		module: "github.com/go-resty/resty/v2", version: "v2.17.2", sum: "h1:FQW5oHYcIlkCNrMD2lloGScxcHJ0gkjshV3qcQAyHQk=",
 		packages: []string{"."},
 	},
 	{
-		name: "hashicorp/go-retryablehttp", what: "retries around a client",
+		name: "hashicorp/go-retryablehttp", seconds: 60, what: "retries around a client",
 		module: "github.com/hashicorp/go-retryablehttp", version: "v0.7.8", sum: "h1:ylXZWnqa7Lhqpk0L1P1LzDtGcCR0rPVUrx/c8Unxc48=",
 		packages: []string{"."},
 		differs: []note{
@@ -92,7 +93,7 @@ var suites = []suite{
 		packages: []string{"./..."},
 	},
 	{
-		name: "minio/minio-go", what: "S3",
+		name: "minio/minio-go", seconds: 120, what: "S3",
 		module: "github.com/minio/minio-go/v7", version: "v7.4.1", sum: "h1:PtU/zIOfQRWZ+QydXAZysc+xZYHdG+BBR4Z6TUvy73w=",
 		packages: []string{".", "./pkg/credentials"},
 	},
