@@ -146,11 +146,28 @@ func (c *comparison) share() float64 {
 // unexpected returns the failures without a note.
 func (c *comparison) unexpected() (all []*result) {
 	for _, f := range c.failed {
-		if _, ok := about(c.differs, f.name); !ok {
+		if !c.known(f) {
 			all = append(all, f)
 		}
 	}
 	return all
+}
+
+// known reports whether there is a note about a failure, or about each one of its subtests that failed.
+func (c *comparison) known(f *result) bool {
+	if _, ok := about(c.differs, f.name); ok {
+		return true
+	}
+	within := 0
+	for _, sub := range c.failed {
+		if sub.pkg == f.pkg && strings.HasPrefix(sub.name, f.name+"/") {
+			if _, ok := about(c.differs, sub.name); !ok {
+				return false
+			}
+			within++
+		}
+	}
+	return within > 0
 }
 
 // fault returns what is wrong with c, or "".
