@@ -1,10 +1,13 @@
 package resilient
 
 import (
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Collector returns the metrics of all clients of g, read when they are
@@ -12,7 +15,7 @@ import (
 //
 //	success          a response whose status is not in Breaker.FailureStatus (a 404 is one), read to its end or closed
 //	error_status     a response whose status is
-//	transport_error  no connection, a reset, a body cut short
+//	transport_error  no connection, a reset, a body cut short, or above MaxResponseBytes
 //	timeout          a bound of ours
 //	cancelled        the caller's cancel or deadline, or the end of the client
 //	abandoned        the total came, and nobody had read the body for ReadTimeout, or ever
@@ -36,7 +39,7 @@ import (
 func (g *Registry) Collector() prometheus.Collector {
 	c := &collector{registry: g}
 	for _, f := range families {
-		c.descs = append(c.descs, prometheus.NewDesc(g.prefix+f.name, f.help, append([]string{"system"}, f.labels...), nil))
+		c.descs = append(c.descs, prometheus.NewDesc(g.prefix+f.name, f.help, append([]string{systemLabel}, f.labels...), nil))
 	}
 	return c
 }
@@ -132,11 +135,11 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 // Collect is prometheus.Collector's. It holds no lock while it sends.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, client := range c.registry.all() {
-		v := view{State: client.State(), opened: client.opened.Load(), out: out}
+		v := &view{State: client.State(), opened: client.opened.Load(), out: out}
 		v.counts, v.inFlight = client.stats.snapshot()
-		for i, f := range families {
-			v.desc, v.kind = c.descs[i], f.kind
-			f.send(&v)
+		for i := range families {
+			v.family, v.desc = &families[i], c.descs[i]
+			v.family.send(v)
 		}
 	}
 }
@@ -148,12 +151,84 @@ type view struct {
 	inFlight int
 	opened   uint64
 	out      chan<- prometheus.Metric
-	desc     *prometheus.Desc
-	kind     prometheus.ValueType
+	*family
+	desc *prometheus.Desc
 }
 
-func (v *view) value(n float64, labels ...string) {
-	v.out <- prometheus.MustNewConstMetric(v.desc, v.kind, n, append([]string{v.Name}, labels...)...)
+func (v *view) value(n float64, words ...string) {
+	v.out <- &sample{v.desc, v.pairs(words), v.kind, n}
+}
+
+func (v *view) histogram(h *histogram, words ...string) {
+	v.out <- &distribution{v.desc, v.pairs(words), h}
+}
+
+// pairs returns the labels of a series, in the order of their names, as client_golang wants them.
+func (v *view) pairs(words []string) []*dto.LabelPair {
+	all := make([]dto.LabelPair, 1+len(words))
+	all[0] = dto.LabelPair{Name: &systemLabel, Value: &v.Name}
+	sorted := append(make([]*dto.LabelPair, 0, len(all)), &all[0])
+	for i := range words {
+		all[i+1] = dto.LabelPair{Name: &v.labels[i], Value: &words[i]}
+		sorted = append(sorted, &all[i+1])
+	}
+	slices.SortFunc(sorted, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Name, *b.Name) })
+	return sorted
+}
+
+var systemLabel = "system"
+
+// A sample is a prometheus.Metric that is made for one scrape, as a distribution is. Those of client_golang check what can't
+// be wrong here, and take a map for each histogram: with many systems that was half of a scrape's time.
+type sample struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	kind   prometheus.ValueType
+	n      float64
+}
+
+// Desc is prometheus.Metric's.
+func (s *sample) Desc() *prometheus.Desc { return s.desc }
+
+// Write is prometheus.Metric's.
+func (s *sample) Write(m *dto.Metric) error {
+	m.Label = s.labels
+	if s.kind == counter {
+		m.Counter = &dto.Counter{Value: &s.n}
+	} else {
+		m.Gauge = &dto.Gauge{Value: &s.n}
+	}
+	return nil
+}
+
+type distribution struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	h      *histogram
+}
+
+// Desc is prometheus.Metric's.
+func (d *distribution) Desc() *prometheus.Desc { return d.desc }
+
+// Write is prometheus.Metric's.
+func (d *distribution) Write(m *dto.Metric) error {
+	var (
+		n       uint64
+		counts  [len(bounds) + 1]uint64 // cumulative
+		buckets [len(bounds)]dto.Bucket
+		all     = make([]*dto.Bucket, len(bounds))
+	)
+	for i, here := range d.h.buckets {
+		n += here
+		counts[i] = n
+	}
+	for i := range bounds {
+		buckets[i] = dto.Bucket{CumulativeCount: &counts[i], UpperBound: &bounds[i]}
+		all[i] = &buckets[i]
+	}
+	m.Label = d.labels
+	m.Histogram = &dto.Histogram{SampleCount: &counts[len(bounds)], SampleSum: &d.h.sum, Bucket: all}
+	return nil
 }
 
 // bounds are the buckets of all histograms, in seconds: narrow where an answer
@@ -183,13 +258,4 @@ func (h *histogram) clone() *histogram {
 		*c = *h
 	}
 	return c
-}
-
-func (v *view) histogram(h *histogram, labels ...string) {
-	n, buckets := uint64(0), make(map[float64]uint64, len(bounds))
-	for i, le := range bounds {
-		n += h.buckets[i]
-		buckets[le] = n
-	}
-	v.out <- prometheus.MustNewConstHistogram(v.desc, n+h.buckets[len(bounds)], h.sum, buckets, append([]string{v.Name}, labels...)...)
 }

@@ -47,11 +47,6 @@ type contender struct {
 // A clock tells time of some kind.
 type clock func() time.Duration
 
-var started = time.Now()
-
-// wall is the time that passes.
-func wall() time.Duration { return time.Since(started) }
-
 // cpu is the time that this process has used, on all processors, in the kernel too. It knows what a call costs wherever that
 // is spent (a server in this process, a garbage collector beside the caller), and takes less notice of what else the machine does.
 func cpu() time.Duration {

@@ -60,7 +60,7 @@ func processors(ctx context.Context, e effort) (*section, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.goals = append(s.goals, goal{fmt.Sprintf("calls that can be in the base at the same moment, of %d", plenty.permits), fmt.Sprintf("all: no lock is held across a round trip"),
+	s.goals = append(s.goals, goal{fmt.Sprintf("calls that can be in the base at the same moment, of %d", plenty.permits), "all: no lock is held across a round trip",
 		fmt.Sprint(together), together == plenty.permits, ""})
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()))
 	waits, n, err := contention(parallel(16, c.run), e)

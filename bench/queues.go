@@ -75,8 +75,8 @@ func queue(g gate, n, turns int) (lap, error) {
 func callersOf(n int) ([]context.Context, context.CancelFunc) {
 	ctxs, cancels := make([]context.Context, n), make([]context.CancelFunc, n)
 	for i := range ctxs {
-		ctxs[i], cancels[i] = context.WithCancel(context.Background())
-		ctxs[i].Done() // which makes the channel
+		ctxs[i], cancels[i] = context.WithCancel(context.Background()) //nolint:fatcontext // each its own, kept side by side
+		ctxs[i].Done()                                                 // which makes the channel
 	}
 	return ctxs, func() {
 		for _, cancel := range cancels {

@@ -270,7 +270,7 @@ func (s *Semaphore) withdraw(w *waiter, gone error, wait time.Duration) error {
 	s.lock()
 	defer s.unlock()
 	decided := !s.queue.remove(w)
-	err := error(errWaited)
+	err := errWaited
 	for len(w.outcome) > 0 || decided && err == errWaited {
 		err = <-w.outcome
 	}

@@ -22,10 +22,11 @@ type Exchange struct {
 	Answered time.Duration // the base had returned: the headers had come, or had not
 	Status   int           // of the response; 0 if there is none
 
-	Sent   bool   // to the base: no layer refused it
-	Stream bool   // set by a layer: neither its total nor its silence is to be bounded
-	Scope  *Scope // the execution that it is part of, or nil
-	Lender *Scope // set by a layer: whose permit it uses, and to which it reports; nil if to none
+	Sent    bool   // to the base: no layer refused it
+	Stream  bool   // set by a layer: neither its total nor its silence is to be bounded
+	reading int32  // Reads in the inner body; guarded by mu, and here so that an Exchange just fits its size class
+	Scope   *Scope // the execution that it is part of, or nil
+	Lender  *Scope // set by a layer: whose permit it uses, and to which it reports; nil if to none
 
 	chain  *chain
 	holds  [maxLayers]Hold
@@ -50,7 +51,6 @@ type Exchange struct {
 
 	closeErr    error         // of the inner body, if drained
 	closing     chan struct{} // closed when an interruption has closed the inner body
-	reading     int           // Reads in the inner body
 	silentSince time.Duration // of the present wait; never if nobody waits
 	lastRead    time.Duration // when the last Read returned
 
@@ -190,7 +190,11 @@ func (x *Exchange) giveBack(i int, o Outcome, streams bool) {
 // innerExchange returns the exchange that x's inner body is, if it is one. There is a
 // foreign layer between them, but it left the body alone.
 func (x *Exchange) innerExchange() *Exchange {
-	switch b := x.inner.(type) {
+	inner := x.inner
+	if l, ok := inner.(*limited); ok {
+		inner = l.ReadCloser
+	}
+	switch b := inner.(type) {
 	case *body:
 		return (*Exchange)(b)
 	case *stream:

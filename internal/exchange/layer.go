@@ -52,6 +52,9 @@ type Layer struct {
 	// End, and whether anything was heard in between; at is when, counted from x's Start.
 	Waiting func(x *Exchange, h *Hold, at time.Duration, start, heard bool)
 
+	// Limit, if not nil, returns what bounds the response's body, or nil. It is called when that is known to have one.
+	Limit func(h *Hold) *Limit
+
 	// Client, if not nil, is whose executions the exchanges are part of: see [Scope].
 	Client any
 

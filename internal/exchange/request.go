@@ -21,7 +21,7 @@ func (e *InvalidError) Error() string { return "resilient: invalid request: " + 
 // for it: a caller's mistake must not count against the system. What only
 // some transports mind is left to them: one that is not net/http's (std) may
 // complete a relative URL, or replay an answer to any. It says so in net/http's
-// words, since programs look for those.
+// words, since programs look for those, but not with the value.
 func check(req *http.Request, std bool) error {
 	n := inMemory(req.Body)
 	switch {
@@ -30,7 +30,7 @@ func check(req *http.Request, std bool) error {
 	case req.Header == nil:
 		return &InvalidError{"nil Request.Header"}
 	case req.Method != "" && !token(req.Method):
-		return &InvalidError{fmt.Sprintf("invalid method %q", req.Method)}
+		return &InvalidError{"invalid method"}
 	case req.URL.Scheme == "" && std:
 		return &InvalidError{`unsupported protocol scheme ""`}
 	case req.URL.Scheme != "" && req.URL.Scheme != "http" && req.URL.Scheme != "https":
@@ -49,7 +49,7 @@ func check(req *http.Request, std bool) error {
 			case i == 1 && notTrailers[http.CanonicalHeaderKey(name)]:
 				return &InvalidError{fmt.Sprintf("invalid Trailer key %q", name)}
 			case !token(name):
-				return &InvalidError{fmt.Sprintf("invalid %s field name %q", where, name)}
+				return &InvalidError{"invalid " + where + " field name"} // not shown, since a whole line may have got into it
 			case slices.ContainsFunc(values, func(v string) bool { return control(v, true) }):
 				return &InvalidError{fmt.Sprintf("invalid %s field value for %q", where, name)} // which may be a secret
 			}

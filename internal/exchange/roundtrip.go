@@ -161,6 +161,7 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 	if writer && resp.StatusCode == http.StatusSwitchingProtocols && x.upgrade() {
 		resp.Body = &stream{(*body)(x), w}
 	} else {
+		x.limit(resp)
 		resp.Body = (*body)(x)
 	}
 	x.mu.Lock()
