@@ -161,7 +161,7 @@ func (c *comparison) known(f *result) bool {
 	within := 0
 	for _, sub := range c.failed {
 		if sub.pkg == f.pkg && strings.HasPrefix(sub.name, f.name+"/") {
-			if _, ok := about(c.differs, sub.name); !ok {
+			if !c.known(sub) {
 				return false
 			}
 			within++
