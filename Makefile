@@ -34,7 +34,7 @@ each = @set -e; for m in $(MODULES); do ( \
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Run the demo; ARGS="…" are its arguments
@@ -75,6 +75,13 @@ isolation: ## Measure what one dead partner costs the calls of 19 others, on a q
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
+
+.PHONY: e2e
+e2e: foreign ## What needs more than Go and this tree
+
+.PHONY: foreign
+foreign: ## Run others' test suites, net/http's among them, with every client wrapped; ARGS="-only sse"; -write for docs/foreign.md
+	@go -C e2e/foreign run . $(ARGS)
 
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module
