@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -68,7 +67,7 @@ func (p *prometheus) series(ctx context.Context, query string, from, to time.Tim
 	var data struct {
 		Result []struct{ Values [][2]any }
 	}
-	at := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
+	at := func(t time.Time) string { return t.Format(time.RFC3339Nano) }
 	err = p.call(ctx, "query_range", url.Values{"query": {query}, "start": {at(from)}, "end": {at(to)}, "step": {"1"}}, &data)
 	for _, s := range data.Result {
 		for _, v := range s.Values {
