@@ -21,7 +21,7 @@ import (
 // probe is "unknown", and counts as ready: be sparing with what you require, for a
 // partner that fails makes the whole service look down.
 //
-// An error's text is the probe's: serve it where only your platform looks.
+// An error's text is the probe's, without URLs: serve it where only your platform looks.
 func (g *Registry) Readiness(required ...string) http.Handler {
 	return readOnly(func(w http.ResponseWriter, r *http.Request) {
 		report, ready := g.readiness(r.Context(), required)
@@ -29,7 +29,7 @@ func (g *Registry) Readiness(required ...string) http.Handler {
 		if !ready {
 			status = http.StatusServiceUnavailable
 		}
-		writeJSON(w, status, report)
+		writeJSON(w, status, report, "  ")
 	})
 }
 
@@ -37,7 +37,7 @@ func (g *Registry) Readiness(required ...string) http.Handler {
 // at the systems: to start the service anew heals no partner.
 func (g *Registry) Liveness() http.Handler {
 	return readOnly(func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, readinessReport{Status: "alive"})
+		writeJSON(w, http.StatusOK, readinessReport{Status: "alive"}, "  ")
 	})
 }
 
@@ -94,29 +94,32 @@ func (g *Registry) readiness(ctx context.Context, required []string) (readinessR
 func detail(h HealthState) healthDetail {
 	d := healthDetail{Status: h.Status, Checked: maybe(h.Checked)}
 	if h.Err != nil {
-		d.Error = h.Err.Error()
+		d.Error = withoutURLs(h.Err)
 	}
 	return d
 }
 
-// readOnly refuses what is not GET or HEAD, and keeps the answer out of caches.
+// readOnly refuses what is not GET or HEAD, keeps the answer out of caches, and allows a browser nothing; a page adds what it needs.
 func readOnly(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("Cache-Control", "no-store")
+		head.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("X-Content-Type-Options", "nosniff")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
+			head.Set("Allow", "GET, HEAD")
 			http.Error(w, "method not allowed: this is read-only", http.StatusMethodNotAllowed)
 			return
 		}
-		w.Header().Set("Cache-Control", "no-store")
 		h(w, r)
 	})
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, status int, v any, indent string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
+	e.SetIndent("", indent)
 	_ = e.Encode(v) // the reader has gone
 }
