@@ -33,7 +33,7 @@ each = @set -e; for m in $(MODULES); do ( \
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Run the demo; ARGS="…" are its arguments
@@ -70,6 +70,19 @@ bench-go: ## Run the packages' own benchmarks; BENCH=regexp, BENCHTIME=1s
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
+
+.PHONY: e2e
+e2e: e2e-page ## Test what needs more than Go: all of e2e-…
+
+.PHONY: e2e-page
+e2e-page: ## Test the page in Chromium, which is installed from Debian's packages if it is missing
+	@e2e/page/chromium.sh
+	@cd e2e/page && go vet ./... && go test -count=1 -timeout=5m -v ./...
+
+.PHONY: screenshot
+screenshot: ## Write docs/page.png, the README's picture of the page: the demo's, after a minute
+	@e2e/page/chromium.sh
+	@cd e2e/page && go test -count=1 -run='^TestDemo$$' -screenshot=$(CURDIR)/docs/page.png ./...
 
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module
