@@ -65,12 +65,12 @@ class Card {
 				{ kind: "area", style: "warn", value: (s) => s.waiting },
 				{ kind: "stroke dashed", style: "soft", value: (s) => s.limit },
 			])),
-			into(".requests-chart", new Chart(stack(OUTCOMES, "requests"), { format: (n) => `${rate(n)}/s` })),
-			into(".refusals-chart", new Chart(stack(REFUSALS, "refusals"), { format: (n) => `${rate(n)}/s` })),
+			into(".requests-chart", new Chart(stack(OUTCOMES, "requests"), (n) => `${rate(n)}/s`)),
+			into(".refusals-chart", new Chart(stack(REFUSALS, "refusals"), (n) => `${rate(n)}/s`)),
 			into(".latency-chart", new Chart([
 				{ kind: "stroke dashed", style: "soft", value: (s) => s.p50 },
 				{ kind: "stroke", style: "calm", value: (s) => s.p95 },
-			], { format: time })),
+			], time)),
 		];
 		for (const late of element.querySelectorAll(".live, .axis")) late.hidden = false;
 		const charts = find(".charts");
@@ -107,7 +107,7 @@ class Card {
 		}
 		write(state, words(breaker.state));
 		write(find(".why"), this.#why(view.server));
-		write(find(".flight"), `${now.in_flight} in flight, the oldest for ${now.oldest}`);
+		write(find(".flight"), `${now.in_flight} in flight${now.in_flight > 0 ? `, the oldest for ${now.oldest}` : ""}`);
 		write(find(".executions"), `${now.executions} executions`);
 		this.#health(now.health);
 		this.#past(view.server);
@@ -148,12 +148,13 @@ class Card {
 	// values writes what a sample says beside the charts.
 	#values(s) {
 		const list = (name) => this.element.querySelector(`.${name}-chart ul`);
-		const rates = (counts, groups) => Object.values(groups).flat().concat(Object.keys(counts ?? {})).filter((w, i, all) => counts?.[w] && all.indexOf(w) === i)
+		const rates = (counts, groups) => Object.values(groups).flat().concat(Object.keys(counts)).filter((w, i, all) => counts[w] && all.indexOf(w) === i)
 			.map((w) => [`${words(w)} `, rate(counts[w]), "", group(groups, w)]);
 		lines(list("use"), [["", String(s.active), ` of ${s.limit}`, "calm"], ["waiting ", String(s.waiting), "", "warn"]]);
-		lines(list("requests"), s.requests ? rates(s.requests, OUTCOMES) : []);
-		lines(list("refusals"), s.refusals ? rates(s.refusals, REFUSALS) : []);
-		lines(list("latency"), s.p95 === null ? [] : [["half below ", time(s.p50), "", "soft"], ["95 % below ", time(s.p95), "", "calm"]]);
+		const none = [["none", ""]];
+		lines(list("requests"), Object.keys(s.requests ?? {}).length > 0 ? rates(s.requests, OUTCOMES) : none);
+		lines(list("refusals"), Object.keys(s.refusals ?? {}).length > 0 ? rates(s.refusals, REFUSALS) : none);
+		lines(list("latency"), s.p95 === null ? none : [["half below ", time(s.p50), "", "soft"], ["95 % below ", time(s.p95), "", "calm"]]);
 	}
 
 	// said returns what a sample says, for who can't see it.

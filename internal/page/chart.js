@@ -37,10 +37,9 @@ function runs(points, gap) {
 
 // A Chart draws layers: {kind, style, value: (sample) => number or null}. An area is stacked on those before it; a line is not.
 class Chart {
-	constructor(layers, { format = String, least = 0 } = {}) {
+	constructor(layers, format = String) {
 		this.layers = layers;
-		this.format = format;
-		this.least = least; // of the top
+		this.format = format; // of the value at the top
 		this.label = html("span", { class: "top-value" });
 		this.cursor = svg("line", { class: "cursor", y1: 0, y2: HIGH, visibility: "hidden" });
 		this.paths = layers.map(({ kind, style }) => svg("path", { class: `${kind} ${style}` }));
@@ -49,7 +48,7 @@ class Chart {
 	}
 
 	draw(samples, { from, to, gap, cursor }) {
-		let top = this.least;
+		let top = 0;
 		const base = samples.map(() => 0);
 		const drawn = this.layers.map(({ kind, value }) => samples.map((s, i) => {
 			const v = value(s);
@@ -59,6 +58,7 @@ class Chart {
 			top = Math.max(top, low + v);
 			return { at: s.at, low, high: low + v };
 		}));
+		this.label.textContent = top > 0 ? this.format(roundUp(top)) : "";
 		top = top > 0 ? roundUp(top) : 1;
 		const x = (t) => (((t - from) / (to - from)) * WIDE).toFixed(1);
 		const y = (v) => (HIGH * (1 - (0.94 * v) / top)).toFixed(1); // a line at the top is whole
@@ -70,7 +70,6 @@ class Chart {
 			});
 			this.paths[i].setAttribute("d", path.join(""));
 		});
-		this.label.textContent = this.format(top);
 		point(this.cursor, cursor, x);
 	}
 }
