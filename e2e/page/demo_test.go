@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"image/png"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,16 @@ var screenshot = flag.String("screenshot", "", "write what the demo's page looks
 
 // The demo serves the page: a bank hangs there again and again, and its breaker opens. The README's picture is made here.
 func TestDemo(t *testing.T) {
-	b := open(t, demo(t)+"debug/resilient/", 1000, 640)
+	at := demo(t)
+	resp, err := http.Get(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if to := resp.Request.URL.Path; to != "/debug/resilient/" {
+		t.Errorf("/ leads to %s", to)
+	}
+	b := open(t, at+"debug/resilient/", 1000, 640)
 	b.until(`document.querySelectorAll(".card").length === 2`)
 	b.until(`document.title === "(1 open) resilient" && ` + text(card("sber", ".state")) + `.endsWith("open")`)
 	if *screenshot != "" {

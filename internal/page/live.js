@@ -1,6 +1,7 @@
 // The page: it asks for the states, and shows them.
 
 const LEAST = 1_000; // ms between two questions
+const AFTER_FAILURE = 3_000;
 const MOST = 15_000;
 const SHARE = 10; // asking and drawing take at most a tenth of the time
 const SHORTEST = 60_000; // ms that a chart shows, growing to KEPT
@@ -83,7 +84,7 @@ async function ask() {
 		if (!signal.aborted) failed("The server does not answer.");
 	}
 	if (signal.aborted) return; // paused; and perhaps it goes on already
-	const pause = Math.min(MOST, Math.max(LEAST, SHARE * (performance.now() - began)));
+	const pause = Math.min(MOST, Math.max(since === null ? LEAST : AFTER_FAILURE, SHARE * (performance.now() - began)));
 	view.gap = Math.max(5_000, 4 * pause);
 	timer = setTimeout(ask, pause);
 }
