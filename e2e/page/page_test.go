@@ -34,7 +34,7 @@ func TestUpdates(t *testing.T) {
 
 	r.keepSending(r.client("sber"))
 	b.until(`/success \d/.test(` + text(card("sber", ".requests-chart")) + `)`)
-	b.until(`/95 % below [\d.]+ ms/.test(` + text(card("sber", ".latency-chart")) + `)`)
+	b.until(`/p95 [\d.]+ ms/.test(` + text(card("sber", ".latency-chart")) + `)`)
 	for _, chart := range []string{"use", "requests", "latency"} { // a line of three points at least
 		b.until(fmt.Sprintf(`[...document.querySelectorAll(%q)].some(p => (p.getAttribute("d").match(/L/g) ?? []).length >= 2)`, card("sber", "."+chart+"-chart path")))
 	}
@@ -110,7 +110,7 @@ func TestKeyboard(t *testing.T) {
 	r := newRig(t, "atol", "sber")
 	r.keepSending(r.client("sber"))
 	b := open(t, r.url, 1280, 800)
-	b.until(`/95 % below/.test(` + text(card("sber", ".latency-chart")) + `)`)
+	b.until(`/p95/.test(` + text(card("sber", ".latency-chart")) + `)`)
 	focused := `(e => e.id || e.closest(".card").id + " " + (e.className || e.tagName))(document.activeElement)`
 
 	var order []string

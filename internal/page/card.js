@@ -154,7 +154,7 @@ class Card {
 		const none = [["none", ""]];
 		lines(list("requests"), Object.keys(s.requests ?? {}).length > 0 ? rates(s.requests, OUTCOMES) : none);
 		lines(list("refusals"), Object.keys(s.refusals ?? {}).length > 0 ? rates(s.refusals, REFUSALS) : none);
-		lines(list("latency"), s.p95 === null ? none : [["half below ", time(s.p50), "", "soft"], ["95 % below ", time(s.p95), "", "calm"]]);
+		lines(list("latency"), s.p95 === null ? none : [["p50 ", time(s.p50), "", "soft"], ["p95 ", time(s.p95), "", "calm"]]);
 	}
 
 	// said returns what a sample says, for who can't see it.
