@@ -211,6 +211,8 @@ func TestOutcomesOfOne(t *testing.T) {
 				for range i + 1 {
 					send(c, "GET", p.URL(), "")
 				}
+			}
+			for i, name := range reg.Names() {
 				if o := resilienttest.Outcomes(t, reg, name); o["success"] != i+1 {
 					t.Errorf("%s: outcomes %v", name, o)
 				}
