@@ -138,8 +138,9 @@ func ExampleLoopback() {
 	answered := make(chan int)
 	go func() { answered <- pay(t, shop).Code }()
 	sber.Await(1)
+	sber.Reply(201, "paid")
 	sber.Release()
-	if code := <-answered; code != 200 {
+	if code := <-answered; code != 201 {
 		t.Errorf("answered %d", code)
 	}
 }

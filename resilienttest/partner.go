@@ -31,8 +31,11 @@ type Partner struct {
 	registry *resilient.Registry
 
 	mu      sync.Mutex
+	all     http.Handler            // what Script says
+	paths   map[string]http.Handler // what On says
 	seen    []*Request
 	arrived chan struct{} // closed, and replaced, at each arrival
+	release chan struct{} // closed, and replaced, by Release
 }
 
 // An Option is a setting of a Partner.
@@ -56,14 +59,17 @@ func NewPartner(t testing.TB, opts ...Option) *Partner {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	p := &Partner{t: t, arrived: make(chan struct{})}
-	o.Handler = p.record(reply(http.StatusOK, "ok", nil))
+	p := &Partner{t: t, all: ok, paths: map[string]http.Handler{}, arrived: make(chan struct{}), release: make(chan struct{})}
+	o.Handler = p.record(ok)
 	server, err := testserver.Start(o)
 	if err != nil {
 		t.Fatal("resilienttest:", err)
 	}
 	p.server = server
-	p.Script = Script{func(h http.Handler) { server.Default(p.record(h)) }}
+	p.Script = Script{p, func(h http.Handler) {
+		p.keep(func() { p.all = h })
+		server.Default(p.record(h))
+	}}
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error("resilienttest:", err)

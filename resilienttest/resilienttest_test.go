@@ -154,7 +154,7 @@ func TestHangAndRelease(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 5 {
 			calls.Go(func() {
-				if code, body, err := send(c, "GET", p.URL(), ""); code != 200 || body != "ok" {
+				if code, body, err := send(c, "POST", p.URL(), "order"); code != 201 || body != "late: order" {
 					t.Errorf("answered %d %q, %v", code, body, err)
 				}
 			})
@@ -162,15 +162,33 @@ func TestHangAndRelease(t *testing.T) {
 		if seen := p.Await(5); len(seen) != 5 || p.InFlight() != 5 {
 			t.Errorf("%d seen, %d in flight", len(seen), p.InFlight())
 		}
-		p.Reply(200, "ok")
-		// A request that has been seen may be a moment away from its hanging.
-		for p.InFlight() > 0 {
-			p.Release()
-			time.Sleep(time.Millisecond)
-		}
+		// What it would get now, with the body that it came with.
+		p.Do(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(201)
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "late: %s", body)
+		}))
+		p.Release()
 		calls.Wait()
 		if p.InFlight() != 0 || p.MaxInFlight() != 5 {
 			t.Errorf("%d in flight, %d at most", p.InFlight(), p.MaxInFlight())
+		}
+
+		// Where there is nothing else to get; and a body ends.
+		for _, body := range []string{"ok", "b"} {
+			p.Hang()
+			if body == "b" {
+				p.Stall()
+			}
+			n := len(p.Requests())
+			calls.Go(func() {
+				if code, got, err := send(c, "GET", p.URL(), ""); code != 200 || got != body {
+					t.Errorf("answered %d %q, %v, want %q", code, got, err, body)
+				}
+			})
+			p.Await(n + 1)
+			p.Release()
+			calls.Wait()
 		}
 	})
 }

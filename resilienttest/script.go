@@ -1,6 +1,8 @@
 package resilienttest
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,13 +19,14 @@ import (
 //
 // Each of its methods reads the request's body first.
 type Script struct {
-	set func(http.Handler)
+	partner *Partner
+	set     func(http.Handler)
 }
 
 // Next is the script of the next n requests, whatever their path. Said twice, one
 // goes behind the other: p.Next(2).Fail(503), then p.Next(1).Reset().
 func (p *Partner) Next(n int) Script {
-	return Script{func(h http.Handler) {
+	return Script{p, func(h http.Handler) {
 		for range n {
 			p.server.Next(p.record(h))
 		}
@@ -32,7 +35,10 @@ func (p *Partner) Next(n int) Script {
 
 // On is the script of the requests for a path, "/health", before that for all.
 func (p *Partner) On(path string) Script {
-	return Script{func(h http.Handler) { p.server.On(path, p.record(h)) }}
+	return Script{p, func(h http.Handler) {
+		p.keep(func() { p.paths[path] = h })
+		p.server.On(path, p.record(h))
+	}}
 }
 
 // Reply has requests answered with a status and a body, and with headers given
@@ -59,12 +65,12 @@ func (s Script) ReplyAfter(d time.Duration, code int, body string, header ...str
 }
 
 // Hang has requests answered with nothing at all, until the caller gives up.
-// Those that hang when Release is called are then answered 200.
-func (s Script) Hang() { s.set(testserver.HangBeforeHeaders()) }
+// Release ends it sooner.
+func (s Script) Hang() { s.set(hang{s.partner}) }
 
 // Stall has requests answered with 200 and the first byte of a body, and then
 // nothing more, until the caller gives up. Release ends the body.
-func (s Script) Stall() { s.set(testserver.StallInBody(1)) }
+func (s Script) Stall() { s.set(http.HandlerFunc(stall)) }
 
 // Cut has requests answered with 200 and one byte of a body of 100, where the
 // connection breaks.
@@ -82,17 +88,88 @@ func (s Script) Do(h http.Handler) {
 	s.set(h)
 }
 
-// Release answers the requests that hang or stall at this moment.
-func (p *Partner) Release() { p.server.Release() }
+// Release has the requests that have come and hang go on: they are answered as
+// those that come now to their path, or 200 where these hang too. A body that
+// stalls ends.
+func (p *Partner) Release() {
+	p.keep(func() {
+		close(p.release)
+		p.release = make(chan struct{})
+	})
+}
+
+// hang is the handler of Hang.
+type hang struct{ partner *Partner }
+
+func (h hang) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := drain(r)
+	await(r)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	h.partner.now(r.URL.Path).ServeHTTP(w, r)
+}
+
+func stall(w http.ResponseWriter, r *http.Request) {
+	drain(r)
+	_, _ = io.WriteString(w, "b")
+	if http.NewResponseController(w).Flush() != nil {
+		panic(http.ErrAbortHandler)
+	}
+	await(r)
+}
+
+// releaseKey is that of a request's release, in its context: the channel that
+// there was when the request came. One that has come, as Await says, but is a
+// moment away from its await, is not forgotten by Release.
+type releaseKey struct{}
+
+// await waits for the release of r. A caller that goes, or the partner's end, ends the handler.
+func await(r *http.Request) {
+	select {
+	case <-r.Context().Value(releaseKey{}).(chan struct{}):
+	case <-r.Context().Done():
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// drain reads r's body; before that, HTTP/1 does not notice a caller that goes.
+func drain(r *http.Request) []byte {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return body
+}
+
+// now returns what a request for a path gets now that does not hang.
+func (p *Partner) now(path string) http.Handler {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h, scripted := p.paths[path]
+	if !scripted {
+		h = p.all
+	}
+	if _, hangs := h.(hang); hangs {
+		return ok
+	}
+	return h
+}
+
+// keep changes what p knows.
+func (p *Partner) keep(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+// ok is what a Partner does until it is told.
+var ok = reply(http.StatusOK, "ok", nil)
 
 func reply(code int, body string, header []string) http.Handler {
 	if code < 200 || code > 999 {
 		panic(fmt.Sprintf("resilienttest: an answer has a status from 200 to 999, not %d", code))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			panic(http.ErrAbortHandler) // the caller has gone
-		}
+		drain(r)
 		for i := 0; i+1 < len(header); i += 2 {
 			w.Header().Add(header[i], header[i+1])
 		}
@@ -105,11 +182,12 @@ func reply(code int, body string, header []string) http.Handler {
 func (p *Partner) record(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &Request{Method: r.Method, URI: r.RequestURI, Header: r.Header.Clone()}
-		p.mu.Lock()
-		p.seen = append(p.seen, seen)
-		close(p.arrived)
-		p.arrived = make(chan struct{})
-		p.mu.Unlock()
+		p.keep(func() {
+			r = r.WithContext(context.WithValue(r.Context(), releaseKey{}, p.release))
+			p.seen = append(p.seen, seen)
+			close(p.arrived)
+			p.arrived = make(chan struct{})
+		})
 		if r.Body != http.NoBody {
 			r.Body = &recorded{r.Body, &p.mu, seen}
 		}
