@@ -137,6 +137,20 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// A payment that was not sent is not in doubt, though the request for its token was.
+func TestNotSent(t *testing.T) {
+	late := resilient.Config{Retry: resilient.RetryConfig{DeadlineHeader: "X-Deadline-Ms", DeadlineFloor: time.Second}}
+	inBubble(t, late, func(t *testing.T, b *sber.Bank, p *resilienttest.Partner, _ *resilient.Client) {
+		p.On("/tokens").ReplyAfter(2500*time.Millisecond, 201, `{"token":"one-time"}`, "Content-Type", "application/json")
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := b.Pay(ctx, order)
+		if !errors.Is(err, payment.ErrUnavailable) || errors.Is(err, payment.ErrInDoubt) || len(p.Requests()) != 1 {
+			t.Errorf("%v, after %d requests", err, len(p.Requests()))
+		}
+	})
+}
+
 // While the bank can't be asked, its last word stands in, and says that it is old.
 func TestFallback(t *testing.T) {
 	for name, ill := range map[string]func(t *testing.T, p *resilienttest.Partner, c *resilient.Client){
