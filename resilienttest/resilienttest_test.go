@@ -19,7 +19,7 @@ import (
 )
 
 // short is for sockets, where a timeout takes its time.
-var short = resilient.Config{ConnectTimeout: 200 * time.Millisecond, ReadTimeout: 300 * time.Millisecond, TotalTimeout: 3 * time.Second}
+var short = resilient.Config{ConnectTimeout: 500 * time.Millisecond, ReadTimeout: time.Second, TotalTimeout: 4 * time.Second}
 
 // each runs f on both networks, in clear and over HTTP/2, in memory in a bubble.
 func each(t *testing.T, f func(t *testing.T, p *resilienttest.Partner, c *resilient.Client)) {

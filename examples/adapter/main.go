@@ -12,6 +12,7 @@ import (
 
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	slog.SetDefault(log) // of a registry's Watch, and of whatever takes no logger
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	err := serve(ctx, log)
 	stop()

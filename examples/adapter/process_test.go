@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 const clientsFile = `
 systems:
   sber:
-    connect_timeout: 100ms
-    read_timeout: 400ms
-    total_timeout: 700ms
+    connect_timeout: 250ms
+    read_timeout: 500ms
+    total_timeout: 1s
     max_connections: 10
     bulkhead: {max_concurrent: 8, acquire_timeout: 50ms}
     breaker: {open_for: 1s}
