@@ -65,21 +65,40 @@ func TestTrapHTTPClient(t *testing.T) {
 	}
 }
 
-// An upload is repeated after 5xx, 408 and 429 until its context ends, with pauses; what we refuse is not.
-func TestTrapRetry(t *testing.T) {
-	b := drill.Open(t, testserver.Options{Handler: testserver.Burst(2, 503, bucket)}, resilient.Config{})
+// A large upload goes in chunks, each an exchange of its own, and each repeated after 5xx, 408 and 429.
+// What we refuse is not repeated.
+func TestTrapUpload(t *testing.T) {
+	b := drill.Open(t, testserver.Options{}, resilient.Config{})
+	b.Default(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		switch {
+		case r.URL.Path != "/session":
+			w.Header().Set("Location", b.URL()+"/session")
+		case strings.HasSuffix(r.Header.Get("Content-Range"), "/*"): // there are more to come
+			w.Header().Set("X-HTTP-Status-Code-Override", "308")
+		default:
+			bucket(w, r)
+		}
+	}))
 	api, err := connect(t.Context(), b.Client, b.URL(), tokens)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put := func() error {
-		_, err := api.Objects.Insert("receipts", &storage.Object{Name: "1"}).Media(strings.NewReader("paid")).Context(t.Context()).Do()
+		body := strings.NewReader(strings.Repeat("x", googleapi.MinUploadChunkSize+1))
+		_, err := api.Objects.Insert("receipts", &storage.Object{Name: "1"}).Media(body, googleapi.ChunkSize(googleapi.MinUploadChunkSize)).Context(t.Context()).Do()
+		b.Idle()
 		return err
 	}
 	if err := put(); err != nil {
 		t.Error(err)
 	}
 	b.Asked(3)
+	b.Next(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", b.URL()+"/session") }), testserver.Status(503))
+	if err := put(); err != nil {
+		t.Error(err)
+	}
+	b.Asked(7)
 	b.Client.ForceOpen(0)
 	if err := put(); !errors.Is(err, resilient.ErrCircuitOpen) {
 		t.Error(err)
