@@ -14,7 +14,7 @@ import (
 func connect(sber *resilient.Client) *retryablehttp.Client {
 	// drop-in
 	again := retryablehttp.NewClient()
-	again.HTTPClient, again.ErrorHandler = sber.HTTPClient(), retryablehttp.PassthroughErrorHandler
+	again.HTTPClient = &http.Client{Transport: struct{ http.RoundTripper }{sber}} // without CloseIdleConnections
 	again.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
 		if errors.Is(err, resilient.ErrUnavailable) { // it would wait only to be refused again
 			return false, err

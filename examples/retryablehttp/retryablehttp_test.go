@@ -77,6 +77,42 @@ func TestTrapRefusals(t *testing.T) {
 	}
 }
 
+// When it gives up, be it for a refusal or the caller's end, it closes the idle connections of the http.Client that it
+// has, and the next call dials anew. So it gets one that does not know how.
+func TestTrapIdleConnections(t *testing.T) {
+	for name, conns := range map[string]int{"hidden": 1, "as it is": 2} {
+		t.Run(name, func(t *testing.T) {
+			b := drill.Open(t, testserver.Options{Handler: drill.Payment}, resilient.Config{})
+			again := quick(connect(b.Client))
+			if name != "hidden" {
+				again.HTTPClient = b.Client.HTTPClient()
+			}
+			get := func() error {
+				resp, err := again.Get(b.URL())
+				if err == nil {
+					_, err = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+				return err
+			}
+			if err := get(); err != nil {
+				t.Fatal(err)
+			}
+			b.Client.ForceOpen(0)
+			if err := get(); !errors.Is(err, resilient.ErrCircuitOpen) {
+				t.Fatal(err)
+			}
+			b.Client.Automatic()
+			if err := get(); err != nil {
+				t.Fatal(err)
+			}
+			if n := b.Stats().Conns; n != conns {
+				t.Errorf("%d connections, want %d", n, conns)
+			}
+		})
+	}
+}
+
 // It asks no method: a payment whose answer did not come is sent again.
 func TestTrapPost(t *testing.T) {
 	b := drill.Open(t, testserver.Options{Handler: testserver.Burst(1, 503, drill.Payment)}, resilient.Config{})

@@ -98,6 +98,24 @@ func TestTrapBody(t *testing.T) {
 	b.Idle()
 }
 
+// A large object takes longer than a call may: its bounds are lifted by the context.
+func TestTrapLargeObject(t *testing.T) {
+	b := drill.Open(t, testserver.Options{Handler: testserver.Trickle(1000, 30*time.Millisecond, 10)}, resilient.Config{})
+	api := connect(b.Client, config(b.URL()))
+	for total, want := range map[time.Duration]error{100 * time.Millisecond: resilient.ErrTimeout, resilient.Unbounded: nil} {
+		got, err := get(resilient.WithBounds(t.Context(), resilient.Bounds{Total: total}), api)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, got.Body)
+		if !errors.Is(err, want) || (n == 10_000) != (want == nil) {
+			t.Errorf("%v: %d bytes, %v", total, n, err)
+		}
+		got.Body.Close()
+		b.Idle()
+	}
+}
+
 // The SDK's own retryer asks three times, also of a client that refuses.
 func TestTrapRetry(t *testing.T) {
 	b := drill.Open(t, testserver.Options{Handler: testserver.Status(503)}, resilient.Config{})
