@@ -19,7 +19,7 @@ func TestDropIn(t *testing.T) {
 		Connect: func(_ *testing.T, sber *resilient.Client, url string) drill.Call {
 			api := connect(sber, strings.TrimPrefix(url, "http://"))
 			return func(ctx context.Context) error {
-				got, err := api.Operations.GetPayment(operations.NewGetPaymentParams().WithContext(ctx).WithID("1"))
+				got, err := api.Operations.GetPaymentContext(ctx, operations.NewGetPaymentParams().WithID("1"))
 				if err == nil && *got.Payload.Status != "settled" {
 					err = errors.New("another payment")
 				}

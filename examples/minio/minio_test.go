@@ -86,6 +86,23 @@ func TestTrapRetry(t *testing.T) {
 	}
 }
 
+// Without a region it asks for the bucket's before the first call.
+func TestTrapRegion(t *testing.T) {
+	b := drill.Open(t, testserver.Options{Handler: fake(t)}, resilient.Config{})
+	api, err := minio.New(strings.TrimPrefix(b.URL(), "http://"), &minio.Options{
+		Creds: credentials.NewStaticV4("key", "secret", ""), Transport: b.Client, MaxRetries: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		if err := get(t.Context(), api); err != nil {
+			t.Error(err)
+		}
+		b.Asked(2 + n)
+	}
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,7 +132,7 @@ func Run(t *testing.T, d Drill) {
 	t.Run("failure status", func(t *testing.T) {
 		b, call := open(t, resilient.Config{})
 		b.Default(testserver.Status(http.StatusServiceUnavailable))
-		call(t.Context()) // whether it is an error is the library's choice
+		_ = call(t.Context()) // whether it is an error is the library's choice
 		b.Idle()
 		b.Asked(max(1, d.Repeats.Status))
 	})
@@ -188,12 +189,12 @@ func Run(t *testing.T, d Drill) {
 		b.Default(testserver.HangBeforeHeaders())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		ended := make(chan error)
-		go func() { ended <- call(ctx) }()
+		var first sync.WaitGroup
+		first.Go(func() { _ = call(ctx) })
 		b.AwaitHanging(1)
 		refused(t, call(t.Context()), resilient.ErrBulkheadFull)
 		cancel()
-		<-ended
+		first.Wait()
 		b.Idle()
 		b.Asked(1)
 		if n := b.Client.State().Bulkhead.Rejected; n != 1 {
