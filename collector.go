@@ -15,7 +15,7 @@ import (
 //
 //	success          a response whose status is not in Breaker.FailureStatus (a 404 is one), read to its end or closed
 //	error_status     a response whose status is
-//	transport_error  no connection, a reset, a body cut short
+//	transport_error  no connection, a reset, a body cut short, or above MaxResponseBytes
 //	timeout          a bound of ours
 //	cancelled        the caller's cancel or deadline, or the end of the client
 //	abandoned        the total came, and nobody had read the body for ReadTimeout, or ever

@@ -20,6 +20,7 @@ var (
 	ErrBulkheadFull = semaphore.ErrBulkheadFull
 	ErrCircuitOpen  = transport.ErrCircuitOpen
 	ErrTimeout      = transport.ErrTimeout
+	ErrTooLarge     = transport.ErrTooLarge
 	ErrClosed       = errors.New("client closed")
 	ErrNotFound     = semaphore.ErrNotFound
 	ErrDuplicate    = semaphore.ErrDuplicate
@@ -33,6 +34,8 @@ type (
 	PausedError  = transport.PausedError
 	LateError    = transport.LateError
 	RetryError   = transport.RetryError
+
+	TooLargeError = transport.TooLargeError
 )
 
 // A ClosedError refuses a request of a closed client, or ends one that was

@@ -2,11 +2,14 @@ package resilient
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"sync"
 	"time"
 
@@ -37,7 +40,7 @@ func WithHealthURL(rawURL string) Option {
 	u, err := url.Parse(rawURL)
 	return func(o *options) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			o.faults = append(o.faults, fmt.Errorf("resilient: WithHealthURL: %q: must be an absolute http or https URL", rawURL))
+			o.faults = append(o.faults, errors.New("resilient: WithHealthURL: must be an absolute http or https URL")) // it is not shown, as it may have a password
 			return
 		}
 		o.probeURL = u.String()
@@ -84,7 +87,7 @@ func get(rt http.RoundTripper, rawURL string) func(context.Context) error {
 		}
 		resp, err := rt.RoundTrip(req)
 		if err != nil {
-			return err
+			return inOurWords(err)
 		}
 		_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // or the connection can't be used again
 		resp.Body.Close()
@@ -181,6 +184,26 @@ func (h *health) run(ctx context.Context, ready chan struct{}) {
 	}()
 	err = h.probe(ctx)
 }
+
+// A noHTTP error does not say what the system answered, which would be its own words on our pages.
+type noHTTP struct{ error }
+
+func (noHTTP) Error() string   { return "the answer was no HTTP, or broke off" }
+func (e noHTTP) Unwrap() error { return e.error }
+
+func inOurWords(err error) error {
+	_, network := errors.AsType[net.Error](err)
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	if network || certificate || errors.Is(err, io.EOF) {
+		return err
+	}
+	return noHTTP{err}
+}
+
+// urls are in the errors of an http.Client, which a probe of the user's may return. They may have a token.
+var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"]+`)
+
+func withoutURLs(err error) string { return urls.ReplaceAllString(err.Error(), "(URL)") }
 
 // A HealthState is what is known of a system's health.
 type HealthState struct {

@@ -74,8 +74,8 @@ func WithClassifier(f func(*http.Response, error) Verdict) Option {
 	return option("WithClassifier", f == nil, func(o *options) { o.classify = f })
 }
 
-// WithStreams lifts the total and the read bound of the requests for which f is
-// true, as [WithBounds] does, for an SDK that offers no context: watches,
+// WithStreams lifts the total, the read bound and MaxResponseBytes of the requests for
+// which f is true, as [WithBounds] does, for an SDK that offers no context: watches,
 // server-sent events, long transfers. Such a request holds its permit to its end.
 func WithStreams(f func(*http.Request) bool) Option {
 	return option("WithStreams", f == nil, func(o *options) { o.streams = f })

@@ -45,6 +45,7 @@ func TestWhatSwapsThePool(t *testing.T) {
 		"MaxIdleConnsPerHost":    {func(cfg *resilient.Config) { cfg.MaxIdleConnsPerHost-- }, always},
 		"IdleConnTimeout":        {func(cfg *resilient.Config) { cfg.IdleConnTimeout++ }, always},
 		"MaxResponseHeaderBytes": {func(cfg *resilient.Config) { cfg.MaxResponseHeaderBytes++ }, always},
+		"MaxResponseBytes":       {func(cfg *resilient.Config) { cfg.MaxResponseBytes = 1 << 20 }, never},
 		"ConnectTimeout":         {func(cfg *resilient.Config) { cfg.ConnectTimeout-- }, always},
 		"ReadTimeout":            {func(cfg *resilient.Config) { cfg.ReadTimeout-- }, func(http2 bool) bool { return http2 }}, // it bounds the pings
 		"TotalTimeout":           {func(cfg *resilient.Config) { cfg.TotalTimeout++ }, never},

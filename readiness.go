@@ -21,7 +21,7 @@ import (
 // probe is "unknown", and counts as ready: be sparing with what you require, for a
 // partner that fails makes the whole service look down.
 //
-// An error's text is the probe's: serve it where only your platform looks.
+// An error's text is the probe's, without URLs: serve it where only your platform looks.
 func (g *Registry) Readiness(required ...string) http.Handler {
 	return readOnly(func(w http.ResponseWriter, r *http.Request) {
 		report, ready := g.readiness(r.Context(), required)
@@ -94,27 +94,30 @@ func (g *Registry) readiness(ctx context.Context, required []string) (readinessR
 func detail(h HealthState) healthDetail {
 	d := healthDetail{Status: h.Status, Checked: maybe(h.Checked)}
 	if h.Err != nil {
-		d.Error = h.Err.Error()
+		d.Error = withoutURLs(h.Err)
 	}
 	return d
 }
 
-// readOnly refuses what is not GET or HEAD, and keeps the answer out of caches.
+// readOnly refuses what is not GET or HEAD, keeps the answer out of caches, and allows a browser nothing.
 func readOnly(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("Cache-Control", "no-store")
+		head.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+pageStyle)
+		head.Set("Referrer-Policy", "no-referrer")
+		head.Set("X-Content-Type-Options", "nosniff")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
+			head.Set("Allow", "GET, HEAD")
 			http.Error(w, "method not allowed: this is read-only", http.StatusMethodNotAllowed)
 			return
 		}
-		w.Header().Set("Cache-Control", "no-store")
 		h(w, r)
 	})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

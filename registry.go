@@ -76,7 +76,10 @@ func NewRegistry(opts ...RegistryOption) *Registry {
 func (g *Registry) NewClient(name string, cfg Config, opts ...Option) (*Client, error) {
 	o, optErr := collect(opts)
 	full, cfgErr := cfg.Complete()
-	if err := errors.Join(config.CheckName(name), cfgErr, optErr); err != nil {
+	nameErr := config.CheckName(name)
+	if err := errors.Join(nameErr, cfgErr, optErr); nameErr != nil {
+		return nil, fmt.Errorf("resilient: NewClient: %w", err) // which shows the name only if it is no URL
+	} else if err != nil {
 		return nil, fmt.Errorf("resilient: client %q: %w", name, err)
 	}
 	c := newClient(name, full, o, g)

@@ -34,6 +34,7 @@
 //	  ErrClosed          *ClosedError: the client is closed
 //	                     *PausedError, *LateError: by choice, see [RetryConfig]
 //	ErrTimeout           *TimeoutError: it took too long; also context.DeadlineExceeded
+//	ErrTooLarge          *TooLargeError: the body is above MaxResponseBytes, if that is set
 //	context.Canceled     the caller gave up; with its cause, if it gave one
 //
 // Others are the transport's, as they are. A response with a failure status is

@@ -49,7 +49,7 @@ func (d *draft) advise() {
 func (s *system) adviseName(all []*system) {
 	for _, other := range all {
 		if other.listed && !s.listed && distance(s.name, other.name) <= 2 {
-			s.fault(nil, EnvPrefix(s.name)+"…", quote(s.name), "is not in the file, and looks like "+other.name+", which is",
+			s.fault(nil, EnvPrefix(s.name)+"…", quoteName(s.name), "is not in the file, and looks like "+other.name+", which is",
 				"rename the variables to "+EnvPrefix(other.name)+"…, or list "+s.name+" under systems if it is meant")
 		}
 	}

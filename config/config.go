@@ -52,6 +52,11 @@ type Config struct {
 	// 2147483647; 0 means 1 MiB (net/http allows 10 MiB).
 	MaxResponseHeaderBytes int64 `yaml:"max_response_header_bytes"`
 
+	// MaxResponseBytes bounds a response's body, in bytes as the caller reads them: net/http
+	// has undone the compression that it asked for. At most 1 TiB; 0 means no bound.
+	// Streams have none.
+	MaxResponseBytes int64 `yaml:"max_response_bytes"`
+
 	// Protocol is [HTTP1] or [HTTP2]; "" means HTTP1.
 	Protocol Protocol `yaml:"protocol"`
 

@@ -186,7 +186,7 @@ func TestCompleteTwice(t *testing.T) {
 	})
 }
 
-var mayBeZero = []string{"Breaker.SlowCall", "Retry.PutDelete", "Retry.Gate", "Retry.DeadlineHeader", "Retry.DeadlineFloor"}
+var mayBeZero = []string{"MaxResponseBytes", "Breaker.SlowCall", "Retry.PutDelete", "Retry.Gate", "Retry.DeadlineHeader", "Retry.DeadlineFloor"}
 
 // anyConfig sets few fields, to values that are often allowed and often extreme.
 func anyConfig(t *rapid.T) Config {

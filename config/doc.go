@@ -12,6 +12,7 @@
 //	MaxIdleConnsPerHost          MaxConnsPerHost                  MAX_KEEPALIVE_CONNECTIONS              ≤ MaxConnsPerHost
 //	IdleConnTimeout              50s                              IDLE_CONN_TIMEOUT                      > 0, ≤ 24h
 //	MaxResponseHeaderBytes       1048576                          MAX_RESPONSE_HEADER_BYTES              1 to 2147483647
+//	MaxResponseBytes             off                              MAX_RESPONSE_BYTES                     1 to 1099511627776, or off
 //	Protocol                     http1                            PROTOCOL                               http1, http2
 //	ConnectTimeout               1s                               CONNECT_TIMEOUT                        ≤ 10s, < ReadTimeout
 //	ReadTimeout                  5s                               READ_TIMEOUT                           ≤ 60s, < TotalTimeout
@@ -113,6 +114,9 @@
 //	config: clients.yaml:7 systems.sber.read_timeout = "30": must be a duration with a unit …
 //	config: CLIENT_SBER__PROTOCOL = "h2": must be http1 or http2; …
 //
+// A value that looks like none of a setting, right or wrong, is "(not shown)": it may be a
+// secret that got into the wrong place.
+//
 // [Explain] says where each value comes from, and what is allowed but unwise; so
 // does the command resilient (cmd/resilient), for people and for CI. [Schema] is a
 // JSON schema of such files, for editors.
@@ -129,7 +133,7 @@
 //     [NoQueue] for BULKHEAD_MAX_WAITING. Everywhere else it is refused, as it could
 //     mean none, no limit or the default.
 //   - The word off means [Off] for BREAKER_CONSECUTIVE_FAILURES, and off for
-//     BREAKER_SLOW_CALL and RETRY_DEADLINE_FLOOR.
+//     MAX_RESPONSE_BYTES, BREAKER_SLOW_CALL and RETRY_DEADLINE_FLOOR.
 //   - RETRY_PUT_DELETE and RETRY_GATE are true or false, in no other spelling.
 //   - Negative values are refused everywhere, the Go constants' −1 included.
 //   - A name that is no variable of this package but looks meant as one is refused

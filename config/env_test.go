@@ -26,7 +26,7 @@ var envCases = []struct {
 	{
 		name: "all",
 		env: []string{
-			"MAX_CONNECTIONS=40", "MAX_KEEPALIVE_CONNECTIONS=30", "IDLE_CONN_TIMEOUT=20s", "MAX_RESPONSE_HEADER_BYTES=65536", "PROTOCOL=http2",
+			"MAX_CONNECTIONS=40", "MAX_KEEPALIVE_CONNECTIONS=30", "IDLE_CONN_TIMEOUT=20s", "MAX_RESPONSE_HEADER_BYTES=65536", "MAX_RESPONSE_BYTES=1048576", "PROTOCOL=http2",
 			"CONNECT_TIMEOUT=500ms", "READ_TIMEOUT=3s", "TOTAL_TIMEOUT=6s",
 			"BULKHEAD_MAX_CONCURRENT=20", "BULKHEAD_ACQUIRE_TIMEOUT=50ms", "BULKHEAD_MAX_WAITING=7",
 			"BREAKER_WINDOW=1m", "BREAKER_MIN_REQUESTS=5", "BREAKER_FAILURE_RATIO=0.25", "BREAKER_CONSECUTIVE_FAILURES=8",
@@ -36,7 +36,7 @@ var envCases = []struct {
 			"RETRY_DEADLINE_HEADER=X-Deadline-Ms", "RETRY_DEADLINE_FLOOR=10ms",
 		},
 		want: Config{
-			MaxConnsPerHost: 40, MaxIdleConnsPerHost: 30, IdleConnTimeout: 20 * s, MaxResponseHeaderBytes: 65536, Protocol: HTTP2,
+			MaxConnsPerHost: 40, MaxIdleConnsPerHost: 30, IdleConnTimeout: 20 * s, MaxResponseHeaderBytes: 65536, MaxResponseBytes: 1 << 20, Protocol: HTTP2,
 			ConnectTimeout: 500 * ms, ReadTimeout: 3 * s, TotalTimeout: 6 * s,
 			Bulkhead: Bulkhead{MaxConcurrent: 20, AcquireTimeout: 50 * ms, MaxWaiting: 7},
 			Breaker: Breaker{
@@ -60,8 +60,10 @@ var envCases = []struct {
 	{name: "empty is unset", env: []string{"READ_TIMEOUT=", "MAX_CONNECTIONS=", "PROTOCOL=", "BREAKER_FAILURE_RATIO=", "BREAKER_FAILURE_STATUS="}},
 	{name: "no equals sign", env: []string{"READ_TIMEOUT"}},
 	{name: "equals sign in value", env: []string{"PROTOCOL=http1=x"}, fault: `PROTOCOL = "http1=x"`},
-	{name: "long value is cut", env: []string{"PROTOCOL=" + strings.Repeat("я", 65)}, fault: `"` + strings.Repeat("я", 64) + `"…`},
-	{name: "long value is whole", env: []string{"PROTOCOL=" + strings.Repeat("я", 64)}, fault: `"` + strings.Repeat("я", 64) + `":`},
+	{name: "long value", env: []string{"PROTOCOL=" + strings.Repeat("1", 25)}, fault: `PROTOCOL = (not shown): must be http1 or http2`},
+	{name: "not so long", env: []string{"PROTOCOL=" + strings.Repeat("1", 24)}, fault: `PROTOCOL = "` + strings.Repeat("1", 24) + `":`},
+	{name: "letters", env: []string{"PROTOCOL=яяя"}, fault: `PROTOCOL = "яяя":`},
+	{name: "more letters", env: []string{"PROTOCOL=яяяя"}, fault: `PROTOCOL = (not shown):`},
 	{name: "duration too large for int64", env: []string{"READ_TIMEOUT=9999999h"}, fault: "at most 1m0s"},
 
 	{name: "fraction", env: []string{"MAX_CONNECTIONS=1.5"}, fault: "whole number"},
@@ -115,6 +117,7 @@ func withPrefix(env []string) []string {
 	return out
 }
 
+// K-01, K-03, and K-04, which continues in TestZero: every case of the table, with what it is refused for.
 func TestFromEnv(t *testing.T) {
 	for _, c := range envCases {
 		t.Run(c.name, func(t *testing.T) {

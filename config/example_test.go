@@ -112,6 +112,7 @@ func ExampleExplain() {
 	//   max_keepalive_connections     20       default: max_connections
 	//   idle_conn_timeout             50s      default
 	//   max_response_header_bytes     1048576  default
+	//   max_response_bytes            off      default
 	//   protocol                      http1    default
 	//   connect_timeout               1s       default
 	//   read_timeout                  4s       CLIENT_PAY__READ_TIMEOUT

@@ -12,6 +12,7 @@ const (
 	maxConns = 1_000_000     // far above what a host has ports for; 10 times it is still a count
 	maxCount = math.MaxInt32 // fits an int everywhere, and gobreaker's uint32
 	maxTime  = int64(24 * time.Hour)
+	maxBody  = 1 << 40 // more than anybody waits for
 )
 
 // fields is the table of the settings: a field of Config is one if it stands here.
@@ -20,6 +21,7 @@ var fields = describe([]*field{
 	{name: "MaxIdleConnsPerHost", max: maxConns, std: "max_connections"},
 	{name: "IdleConnTimeout", max: maxTime},
 	{name: "MaxResponseHeaderBytes", max: maxCount},
+	{name: "MaxResponseBytes", max: maxBody, off: true},
 	{name: "Protocol", words: []string{string(HTTP1), string(HTTP2)}},
 	{name: "ConnectTimeout", max: int64(10 * time.Second)},
 	{name: "ReadTimeout", max: int64(60 * time.Second)},

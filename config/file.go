@@ -41,7 +41,10 @@ func what(n *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	case yaml.AliasNode:
-		return "*" + n.Value
+		if plain(n.Value) {
+			return "*" + n.Value
+		}
+		return "an alias" // or a password without quotes
 	}
 	return quote(n.Value)
 }
@@ -70,13 +73,13 @@ func document(path string, text []byte) (node, error) {
 	}
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	if i := slices.IndexFunc(lines, func(line []byte) bool { return !utf8.Valid(line) }); i >= 0 {
-		return fault(i+1, quote(string(lines[i])), "must be UTF-8", "save the file as UTF-8")
+		return fault(i+1, notShown, "must be UTF-8", "save the file as UTF-8")
 	}
 	docs, err := parseYAML(text)
 	switch {
 	case err != nil:
 		line, problem := syntaxError(lines, err)
-		return fault(line, quote(strings.TrimSpace(string(lines[line-1]))), "is no YAML: "+problem, "correct it there, or just above")
+		return fault(line, quoteLine(string(lines[line-1])), "is no YAML: "+problem, "correct it there, or just above")
 	case len(docs) == 0 || docs[0].Content[0].Tag == "!!null":
 		return fault(1, "nothing", "must have defaults or systems", `write "systems: {}" if no system is meant`)
 	case len(docs) > 1:
@@ -114,5 +117,16 @@ func syntaxError(lines [][]byte, err error) (line int, problem string) {
 		_, err := parseYAML(bytes.Join(lines[:begin+n], nil))
 		return err != nil && strings.HasSuffix(err.Error(), m[2])
 	})
+	if strings.HasPrefix(m[2], "unknown anchor") {
+		return begin + more, "unknown anchor" // and not its name: see what
+	}
 	return begin + more, m[2]
+}
+
+// quoteLine shows a line of what is no YAML, which may hold anything, if all in it might be ours.
+func quoteLine(line string) string {
+	line = strings.TrimSpace(line)
+	parts := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(":{}[],\"'*%@\\\x00 ", r) })
+	foreign := slices.ContainsFunc(parts, func(part string) bool { return !plain(part) })
+	return quoteIf(len(line) <= 64 && !foreign, line)
 }

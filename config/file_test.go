@@ -22,8 +22,8 @@ func TestLoadRefusesTexts(t *testing.T) {
 		{"two documents", sber + "---\nsystems: {}\n", "f.yaml:3 = a second document: must be the only one"},
 		{"an empty second", sber + "---\n", "f.yaml:3 = a second document"},
 		{"a second that is no YAML", sber + "---\na: ]\n", "f.yaml:4 = \"a: ]\": is no YAML: did not find expected node content"},
-		{"Latin-1", sber + "    protocol: \"http\xb9\"\n", "f.yaml:3 = \"    protocol: \\\"http\\xb9\\\"\\n\": must be UTF-8; save the file as UTF-8"},
-		{"UTF-16", "\xff\xfes\x00y\x00s\x00", "f.yaml:1 = \"\\xff\\xfes\\x00y\\x00s\\x00\": must be UTF-8"},
+		{"Latin-1", sber + "    protocol: \"http\xb9\"\n", "f.yaml:3 = (not shown): must be UTF-8; save the file as UTF-8"},
+		{"UTF-16", "\xff\xfes\x00y\x00s\x00", "f.yaml:1 = (not shown): must be UTF-8"},
 		{"NUL", sber + "\x00", "f.yaml:3 = \"\\x00\": is no YAML: control characters are not allowed"},
 		{"huge", "systems: {}\n" + strings.Repeat("#", maxFile-11), "f.yaml:1 = a larger file: must have at most 1048576 bytes"},
 
@@ -41,11 +41,11 @@ func TestLoadRefusesTexts(t *testing.T) {
 		{"a list in a map", sber + "    protocol: http2\n    - read_timeout\n", `f.yaml:4 = "- read_timeout"`},
 		{"two colons", sber + "    protocol: http2: x\n", `f.yaml:3 = "protocol: http2: x": is no YAML: mapping values are not allowed`},
 		{"no colon", sber + "    protocol http2\n    read_timeout: 5s\n", `f.yaml:4 = "read_timeout: 5s": is no YAML: mapping values are not allowed`},
-		{"unknown anchor", sber + "    protocol: *x\n    read_timeout: 5s\n", `f.yaml:3 = "protocol: *x": is no YAML: unknown anchor 'x' referenced`},
+		{"unknown anchor", sber + "    protocol: *x\n    read_timeout: 5s\n", `f.yaml:3 = "protocol: *x": is no YAML: unknown anchor;`},
 		{"percent", sber + "    protocol: %x\n    read_timeout: 5s\n", `f.yaml:3 = "protocol: %x": is no YAML`},
 		{"at", sber + "    protocol: @x\n", `f.yaml:3 = "protocol: @x": is no YAML`},
 		{"escape", sber + "    protocol: \"\\q\"\n", `f.yaml:3 = "protocol: \"\\q\"": is no YAML: found unknown escape character`},
-		{"flow without end", strings.Repeat("[", 20000), "f.yaml:1 = \"" + strings.Repeat("[", 64) + "\"…: is no YAML: exceeded max depth of 10000"},
+		{"flow without end", strings.Repeat("[", 20000), "f.yaml:1 = (not shown): is no YAML: exceeded max depth of 10000"},
 	} {
 		got, err := loadText("f.yaml", c.text)
 		if got != nil || err == nil || !strings.HasPrefix(err.Error(), "config: "+c.want) {

@@ -114,7 +114,7 @@ func (s *system) named(place string, known map[string]string) bool {
 	case fault != nil && isDefault(s.name):
 		fault.Remedy = "put settings for all systems under defaults in a file, and name those of one after it"
 	case fault == nil && twice:
-		fault = &FieldError{Place: place, Value: quote(s.name), Rule: "shares the variables " + EnvPrefix(s.name) + "… with " + first, Remedy: "rename one of the two"}
+		fault = &FieldError{Place: place, Value: quoteName(s.name), Rule: "shares the variables " + EnvPrefix(s.name) + "… with " + first, Remedy: "rename one of the two"}
 	}
 	known[Key(s.name)] = place
 	if fault != nil {

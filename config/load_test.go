@@ -47,7 +47,7 @@ func complete(t testing.TB, given map[string]Config) map[string]Config {
 // What the files in testdata/taken set.
 var taken = map[string]map[string]Config{
 	"all": {"sber": {
-		MaxConnsPerHost: 40, MaxIdleConnsPerHost: 30, IdleConnTimeout: 20 * s, MaxResponseHeaderBytes: 65536, Protocol: HTTP2,
+		MaxConnsPerHost: 40, MaxIdleConnsPerHost: 30, IdleConnTimeout: 20 * s, MaxResponseHeaderBytes: 65536, MaxResponseBytes: 1 << 20, Protocol: HTTP2,
 		ConnectTimeout: 500 * ms, ReadTimeout: 3 * s, TotalTimeout: 6 * s,
 		Bulkhead: Bulkhead{MaxConcurrent: 20, AcquireTimeout: 50 * ms, MaxWaiting: 7},
 		Breaker: Breaker{
@@ -128,7 +128,8 @@ func TestLoadTakes(t *testing.T) {
 }
 
 // A refused file has, in comments, what each fault says, on the line of the fault:
-// those faults, all at once, and no others.
+// those faults, all at once, and no others. Among them are keys that nobody knows
+// (K-03) and systems with the same variables (K-07).
 func TestLoadRefuses(t *testing.T) {
 	for name, text := range files(t, "refused") {
 		t.Run(name, func(t *testing.T) {

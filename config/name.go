@@ -23,7 +23,7 @@ func CheckName(name string) error {
 }
 
 func checkName(name, place string) *FieldError {
-	fault := FieldError{Place: place, Value: quote(name), Remedy: `name the external system, like "sber" or "sber-reports"`}
+	fault := FieldError{Place: place, Value: quoteName(name), Remedy: `name the external system, like "sber" or "sber-reports"`}
 	switch {
 	case isDefault(name):
 		fault.Rule = "names no system"

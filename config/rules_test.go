@@ -31,6 +31,10 @@ var ruleCases = []struct {
 	{"headers negative", Config{MaxResponseHeaderBytes: -1}, "MaxResponseHeaderBytes"},
 	{"headers largest", Config{MaxResponseHeaderBytes: math.MaxInt32}, ""},
 	{"headers too large", Config{MaxResponseHeaderBytes: math.MaxInt32 + 1}, "MaxResponseHeaderBytes"},
+	{"body 1", Config{MaxResponseBytes: 1}, ""},
+	{"body negative", Config{MaxResponseBytes: -1}, "MaxResponseBytes"},
+	{"body largest", Config{MaxResponseBytes: 1 << 40}, ""},
+	{"body too large", Config{MaxResponseBytes: 1<<40 + 1}, "MaxResponseBytes"},
 	{"http1", Config{Protocol: HTTP1}, ""},
 	{"http2", Config{Protocol: HTTP2}, ""},
 	{"http3", Config{Protocol: "http3"}, "Protocol"},
@@ -166,6 +170,7 @@ var ruleCases = []struct {
 	{"a fault does not hide another", Config{ReadTimeout: 8 * s, Breaker: Breaker{SlowCall: 9 * s}}, "ReadTimeout Breaker.SlowCall"},
 }
 
+// B-20, R-07, T-09 and K-09: each rule, on both sides of its boundary.
 func TestRules(t *testing.T) {
 	for _, c := range ruleCases {
 		t.Run(c.name, func(t *testing.T) {

@@ -36,6 +36,7 @@ var about = map[string]string{
 	"MaxIdleConnsPerHost":         "Connections kept for reuse, at most max_connections.",
 	"IdleConnTimeout":             "How long an unused connection is kept. At most 24h.",
 	"MaxResponseHeaderBytes":      "The size of a response's headers, in bytes.",
+	"MaxResponseBytes":            "The size of a response's body, in bytes as the caller reads them. off bounds none.",
 	"Protocol":                    "http1 is HTTP/1.1 alone. http2 is HTTP/2 where the server offers it; it does not keep max_connections.",
 	"ConnectTimeout":              "Dialling, the TLS handshake, and a proxy's answer to CONNECT, each. At most 10s, below read_timeout.",
 	"ReadTimeout":                 "The longest silence of the system. At most 60s, below total_timeout.",

@@ -46,7 +46,11 @@ func (d *draft) entries(n node, things string) (entries []node) {
 func (d *draft) refuses(n node) bool {
 	bad := n.Kind == yaml.AliasNode || n.Style&yaml.TaggedStyle != 0 || n.Tag == "!!merge"
 	if bad {
-		d.fault(nil, n.place(), strings.TrimSpace(n.Tag+" "+what(n.Node)), ruleNotRead, remedyNotRead)
+		tag := n.Tag
+		if !strings.HasPrefix(tag, "!!") {
+			tag = strings.Repeat("a tag", min(len(tag), 1)) // its name is the file's own
+		}
+		d.fault(nil, n.place(), strings.TrimSpace(tag+" "+what(n.Node)), ruleNotRead, remedyNotRead)
 	}
 	return bad
 }
@@ -83,14 +87,14 @@ func (d *draft) unknown(n node, key, home, settings string, words []string, far 
 	if near {
 		d.fault(f, n.place(), what(n.Node), "is not known here", "write "+right)
 	} else {
-		d.fault(nil, n.place(), "(not shown)", "is not known here", far+"; the nearest name is "+right)
+		d.fault(nil, n.place(), notShown, "is not known here", far+"; the nearest name is "+right)
 	}
 }
 
 // word is a key as a part of a path: as it is if it might be a name, else quoted.
 func word(key string) string {
 	if len(key) > 64 || key == "" || strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" {
-		return quote(key)
+		return quoteName(key)
 	}
 	return key
 }

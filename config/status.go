@@ -29,7 +29,7 @@ func ParseStatuses(list string) (Statuses, error) {
 	for item := range strings.SplitSeq(list, ",") {
 		m := statusItem.FindStringSubmatch(item)
 		if m == nil || m[2] != "" && m[1] > m[2] {
-			return Statuses{}, &FieldError{"Breaker.FailureStatus", "list of statuses", quote(list), statusRule, remedyValue}
+			return Statuses{}, &FieldError{"Breaker.FailureStatus", "list of statuses", quoteIf(numeric(list), list), statusRule, remedyValue}
 		}
 		low, _ := strconv.Atoi(m[1]) // three digits, says the pattern
 		high, _ := strconv.Atoi(cmp.Or(m[2], m[1]))

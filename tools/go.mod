@@ -1,5 +1,5 @@
-// The project's own tools: mutate and loc. Standard library only, so that they build in a second.
-// The pinned foreign tools are modules apart (lint, codegen), so that their graphs do not mix.
+// The project's own tools: mutate, loc and deps. Standard library only, so that they build in a second.
+// The pinned foreign tools are modules apart (lint, codegen, vuln), so that their graphs do not mix.
 module github.com/resilient-go/resilient/tools
 
 go 1.26.0

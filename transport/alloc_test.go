@@ -29,6 +29,7 @@ func TestAllocations(t *testing.T) {
 	breaker := transport.NewBreaker("sber", cfg)
 	bulkhead := transport.Bulkhead(sem, 100*time.Millisecond, breaker.Peek)
 	timeout := transport.NewTimeouts("sber", cfg).Wrap
+	foreign := func(next http.RoundTripper) http.RoundTripper { return fake(next.RoundTrip) }
 
 	noop := fake(func(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, ProtoMajor: 1, Body: once{}, ContentLength: -1, Request: req}, nil
@@ -63,6 +64,7 @@ func TestAllocations(t *testing.T) {
 		{"breaker", []transport.Layer{breaker.Wrap}, 5},
 		{"timeout", []transport.Layer{timeout}, 7},
 		{"all three", []transport.Layer{bulkhead, breaker.Wrap, timeout}, 8},
+		{"all three, with a foreign one between", []transport.Layer{bulkhead, foreign, breaker.Wrap, timeout}, 12},
 	} {
 		got, gotChild := measure(transport.Chain(noop, row.layers...))-bare, measure(transport.Chain(child, row.layers...))-bareChild
 		t.Logf("%s: +%v, over a base with a child context +%v", row.name, got, gotChild)

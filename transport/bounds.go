@@ -8,14 +8,15 @@ import (
 )
 
 // Unbounded, in Bounds, lifts a bound.
-const Unbounded time.Duration = -1
+const Unbounded = -1
 
-// Bounds limits how long an exchange may take. In a [Timeout] layer, 0 or less
-// means not bounded here. In [WithBounds], 0 leaves the layer's bound as it is
-// and Unbounded lifts it.
+// Bounds limits how long an exchange may take, and how much its body may be. In a
+// [Timeout] layer, 0 or less means not bounded here. In [WithBounds], 0 leaves the
+// layer's bound as it is and Unbounded lifts it.
 type Bounds struct {
-	Total time.Duration // from admission to the end of the body
-	Read  time.Duration // the longest silence of the system
+	Total    time.Duration // from admission to the end of the body
+	Read     time.Duration // the longest silence of the system
+	MaxBytes int64         // of the response's body, as the caller reads it: see [TooLargeError]
 }
 
 type boundsKey struct{}
@@ -23,7 +24,8 @@ type boundsKey struct{}
 // WithBounds gives the requests made with the context it returns other bounds
 // than their client's, up or down. The connect bounds stay. Of nested calls the
 // innermost counts, whole. A request whose total is lifted is a stream: it
-// holds its permit to its end, and the breaker judges it by its headers. Give
+// holds its permit to its end, the breaker judges it by its headers, and its body
+// may have any size, unless MaxBytes says otherwise. Give
 // streams a client of their own, so that they do not use up the permits of short calls.
 //
 // It is for callers that know their context. See WithStreams of the root
@@ -41,7 +43,7 @@ func boundsOf(x *exchange.Exchange) Bounds {
 	return b
 }
 
-func pick(own, asked time.Duration) time.Duration {
+func pick[T time.Duration | int64](own, asked T) T {
 	if asked != 0 {
 		return asked
 	}

@@ -18,6 +18,9 @@ var (
 
 	// ErrTimeout is matched by every TimeoutError.
 	ErrTimeout = errors.New("timeout")
+
+	// ErrTooLarge is matched by every TooLargeError.
+	ErrTooLarge = errors.New("response body too large")
 )
 
 // An OpenError refuses a request while the breaker is open, or half-open with
@@ -77,11 +80,14 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	limit := ""
+	what, limit := string(e.Phase), ""
+	if e.Phase == PhaseTLS {
+		what = "TLS handshake" // net/http's words, which programs look for
+	}
 	if e.Limit > 0 {
 		limit = fmt.Sprintf(" of %v", e.Limit.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("transport: %s: %s timeout%s: %v", e.System, e.Phase, limit, context.DeadlineExceeded)
+	return fmt.Sprintf("transport: %s: %s timeout%s: %v", e.System, what, limit, context.DeadlineExceeded)
 }
 
 // Timeout is true. It is here since [net/url.Error] asks no deeper.
@@ -99,6 +105,30 @@ func (e *TimeoutError) Unwrap() error { return context.DeadlineExceeded }
 func (e *TimeoutError) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("msg", e.Error()), slog.String("system", e.System),
 		slog.String("phase", string(e.Phase)), slog.Duration("limit", e.Limit))
+}
+
+// A TooLargeError ends an exchange whose response body is larger than its bound. The
+// response itself has been returned: it is an error of the body's, of the Read that
+// would go beyond the bound, or of the first one if Content-Length says as much. The
+// body is closed with it, and over HTTP/1 its connection. It matches ErrTooLarge.
+//
+// The bound is the caller's own and the system has answered, so the breaker judges by the
+// status alone, as where a caller closes a body early; a [Classifier] is not asked.
+type TooLargeError struct {
+	System string
+	Limit  int64 // in bytes, as the caller reads them
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("transport: %s: %v, above %d bytes: raise MaxResponseBytes, or MaxBytes of WithBounds for such requests", e.System, ErrTooLarge, e.Limit)
+}
+
+// Is matches ErrTooLarge.
+func (e *TooLargeError) Is(target error) bool { return target == ErrTooLarge }
+
+// LogValue groups the error's text and its fields.
+func (e *TooLargeError) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("msg", e.Error()), slog.String("system", e.System), slog.Int64("limit", e.Limit))
 }
 
 // NotSent reports whether err proves that no byte of the request left this

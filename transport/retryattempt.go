@@ -21,6 +21,16 @@ func Attempt(ctx context.Context) int {
 
 func (p *RetryPolicy) heedsDeadline() bool { return p.DeadlineHeader != "" || p.DeadlineFloor > 0 }
 
+// strays reports whether req follows a redirect to another host than the first request was for, which is not the
+// system and is told nothing.
+func strays(req *http.Request) bool {
+	first := req
+	for first.Response != nil && first.Response.Request != nil {
+		first = first.Response.Request
+	}
+	return first != req && (first.URL == nil || req.URL == nil || first.URL.Host != req.URL.Host)
+}
+
 // deadline returns a copy of h that says how much is left of ctx's deadline, nil if
 // nothing is to be said, or an error if too little is left.
 func (c *call) deadline(ctx context.Context, h http.Header) (http.Header, error) {
@@ -35,7 +45,7 @@ func (c *call) deadline(ctx context.Context, h http.Header) (http.Header, error)
 	if left <= 0 || left < c.DeadlineFloor {
 		return nil, &LateError{System: c.system, Left: left, Floor: c.DeadlineFloor}
 	}
-	if c.DeadlineHeader == "" || h == nil { // which is invalid, for the layers below to say
+	if c.DeadlineHeader == "" || h == nil || strays(c.req) { // a nil one is invalid, for the layers below to say
 		return nil, nil
 	}
 	h = h.Clone()

@@ -53,7 +53,8 @@ type RetryPolicy struct {
 
 	// DeadlineHeader, if not "", is the header in which the system is told how much is
 	// left of the caller's deadline when the attempt begins, in whole milliseconds,
-	// at least 1. It replaces a header of that name. Without a deadline it is left out.
+	// at least 1. It replaces a header of that name. Without a deadline it is left out,
+	// and so it is where a redirect leads to another host.
 	DeadlineHeader string
 
 	// DeadlineFloor is how much has to be left of the caller's deadline for an attempt

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"github.com/resilient-go/resilient/internal/exchange"
 )
 
-// Timeouts bounds exchanges by a total and by the system's silence.
+// Timeouts bounds exchanges by a total, by the system's silence, and by the size of the body.
 //
 // The total runs from admission to the end of the body, and is at most what
 // remains of the caller's deadline less a margin (a tenth of it, at most 100 ms),
@@ -25,6 +24,9 @@ import (
 // Silence runs from the start of the round trip to the headers, anew with each
 // piece of the request body that is taken, and then inside each Read of the
 // body: a slow consumer is not a slow system.
+//
+// A body that is larger than MaxResponseBytes ends with a [TooLargeError]. It is
+// counted, not kept.
 //
 // An exchange that is cut while its request is sent closes the request's body, as
 // net/http's contract allows, also while that is being read: net/http would wait
@@ -41,12 +43,13 @@ type Timeouts struct {
 type bounds struct {
 	Bounds
 	connect time.Duration
+	body    *exchange.Limit
 }
 
 // Timeout returns a layer that bounds exchanges by b, over any base.
 func Timeout(system string, b Bounds) Layer {
 	t := newTimeouts(system, false)
-	t.bounds.Store(&bounds{Bounds: b})
+	t.bounds.Store(&bounds{Bounds: b, body: t.limit(b.MaxBytes)})
 	return t.Wrap
 }
 
@@ -69,12 +72,21 @@ func (t *Timeouts) Reconfigure(cfg config.Config) {
 	if cfg.Protocol == config.HTTP2 {
 		t.http2.Store(true) // for good: what NotSent says errs on the safe side
 	}
-	t.bounds.Store(&bounds{Bounds{Total: cfg.TotalTimeout, Read: cfg.ReadTimeout}, cfg.ConnectTimeout})
+	b := Bounds{Total: cfg.TotalTimeout, Read: cfg.ReadTimeout, MaxBytes: cfg.MaxResponseBytes}
+	t.bounds.Store(&bounds{b, cfg.ConnectTimeout, t.limit(b.MaxBytes)})
+}
+
+// limit returns nil where a body has none.
+func (t *Timeouts) limit(most int64) *exchange.Limit {
+	if most <= 0 {
+		return nil
+	}
+	return &exchange.Limit{Max: most, Err: &TooLargeError{System: t.system, Limit: most}}
 }
 
 func newTimeouts(system string, own bool) *Timeouts {
 	t := &Timeouts{system: system, own: own}
-	t.layer = exchange.Layer{Begin: t.begin, Failed: t.failed, End: t.end, Interrupts: true, Uploads: true}
+	t.layer = exchange.Layer{Begin: t.begin, Failed: t.failed, Limit: bodyLimit, End: t.end, Interrupts: true, Uploads: true}
 	return t
 }
 
@@ -84,6 +96,12 @@ func (t *Timeouts) Wrap(next http.RoundTripper) http.RoundTripper { return t.lay
 func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 	own, asked := t.bounds.Load(), boundsOf(x)
 	total, read := pick(own.Total, asked.Total), pick(own.Read, asked.Read)
+	body := own.body
+	if asked.MaxBytes != 0 {
+		body = t.limit(asked.MaxBytes)
+	} else if asked.Total < 0 { // a stream
+		body = nil
+	}
 	phase, now := PhaseTotal, x.Elapsed()
 	if total > 0 {
 		if deadline, ok := x.CallerDeadline(); ok {
@@ -95,15 +113,25 @@ func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {
 		x.SetDeadline(now + total)
 	}
 	if total <= 0 && read <= 0 {
+		h.Token = body
 		return nil
 	}
 	a, _ := t.idle.Get().(*alarm)
 	if a == nil {
 		a = &alarm{t: t}
 	}
+	a.body = body
 	a.set(x, now, total, read, phase)
 	h.Token = a
 	return nil
+}
+
+// bodyLimit returns what begin has noted.
+func bodyLimit(h *exchange.Hold) *exchange.Limit {
+	if a, ok := h.Token.(*alarm); ok {
+		return a.body
+	}
+	return h.Token.(*exchange.Limit)
 }
 
 func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcome) {
@@ -116,10 +144,8 @@ func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcom
 // and notes what a failed dial proves, never in an error that others may have.
 func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
 	err = maybeSent(x, err, raw)
-	if t.own {
-		if reason := invalid(x.Request, err); reason != "" {
-			return &exchange.InvalidError{Reason: reason}
-		}
+	if reason := t.invalid(x.Request, err); reason != "" {
+		return &exchange.InvalidError{Reason: reason}
 	}
 	own, ok := errors.AsType[*dialError](err)
 	op, isOp := errors.AsType[*net.OpError](err)
@@ -142,13 +168,19 @@ func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
 	return err
 }
 
-// invalid returns what our own base finds wrong with a request when it has begun with it.
-func invalid(req *http.Request, err error) string {
+// invalid returns what our own base finds wrong with a request when it has begun with it, or
+// net/http's below another one with a relative URL, which that might have completed.
+func (t *Timeouts) invalid(req *http.Request, err error) string {
 	_, isAddr := errors.AsType[*net.AddrError](err)
 	text := err.Error()
 	switch {
+	case req.URL.Scheme == "" && strings.Contains(text, `unsupported protocol scheme ""`),
+		req.URL.Host == "" && strings.Contains(text, "no Host in request URL"):
+		return text
+	case !t.own:
+		return ""
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return fmt.Sprintf("scheme %q", req.URL.Scheme)
+		return "unsupported protocol scheme, neither http nor https" // and may be a user's name, of a URL without one
 	case isAddr, strings.HasPrefix(text, "http2: invalid "), strings.HasPrefix(text, "http2: request header list larger"):
 		return text
 	}
@@ -187,6 +219,8 @@ type alarm struct {
 	due   time.Duration // when it is over, since x.Start
 	read  time.Duration // 0 or less for none
 	phase Phase
+
+	body *exchange.Limit // of the same exchange
 }
 
 func (a *alarm) set(x *exchange.Exchange, now, total, read time.Duration, phase Phase) {

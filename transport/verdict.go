@@ -22,8 +22,8 @@ const (
 
 // A Classifier judges what the system itself answered: a response, when its
 // headers have come (it must not touch the body), or an error of the transport
-// or of the body, with a nil response. Timeouts, the caller's end and refusals
-// are not for it to judge.
+// or of the body, with a nil response. Timeouts, bodies above a bound of ours, the
+// caller's end and refusals are not for it to judge.
 type Classifier func(resp *http.Response, err error) Verdict
 
 // rules are the settings of a breaker that can change while it runs.
@@ -94,7 +94,7 @@ func (r *rules) end(x *exchange.Exchange, how exchange.Outcome, headers Verdict,
 		return Neutral
 	case by != exchange.Nobody:
 		return Failure
-	case how.Fault == nil:
+	case how.Fault == nil, errors.Is(how.Fault, ErrTooLarge):
 		return headers
 	case how.BadBody, isInvalid, errors.Is(how.Fault, semaphore.ErrUnavailable):
 		return Neutral // the caller's fault, or a refusal further inside

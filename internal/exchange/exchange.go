@@ -190,7 +190,11 @@ func (x *Exchange) giveBack(i int, o Outcome, streams bool) {
 // innerExchange returns the exchange that x's inner body is, if it is one. There is a
 // foreign layer between them, but it left the body alone.
 func (x *Exchange) innerExchange() *Exchange {
-	switch b := x.inner.(type) {
+	inner := x.inner
+	if l, ok := inner.(*limited); ok {
+		inner = l.ReadCloser
+	}
+	switch b := inner.(type) {
 	case *body:
 		return (*Exchange)(b)
 	case *stream:

@@ -52,6 +52,9 @@ type Layer struct {
 	// End, and whether anything was heard in between; at is when, counted from x's Start.
 	Waiting func(x *Exchange, h *Hold, at time.Duration, start, heard bool)
 
+	// Limit, if not nil, returns what bounds the response's body, or nil. It is called when that is known to have one.
+	Limit func(h *Hold) *Limit
+
 	// Client, if not nil, is whose executions the exchanges are part of: see [Scope].
 	Client any
 
@@ -87,8 +90,10 @@ func (l *Layer) Wrap(next http.RoundTripper) http.RoundTripper {
 	if inner, ok := next.(*chain); ok && len(inner.layers) < maxLayers {
 		c.layers, c.base = append(c.layers, inner.layers...), inner.base
 	}
+	_, c.std = c.base.(*http.Transport)
 	for _, l := range c.layers {
 		c.uploads = c.uploads || l.Uploads
+		c.std = c.std || l.Base != nil
 	}
 	return c
 }
@@ -97,6 +102,7 @@ type chain struct {
 	layers  []*Layer // outermost first
 	base    http.RoundTripper
 	uploads bool // some layer has that
+	std     bool // the base is net/http's, or one that a layer has in its place
 }
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the base.
