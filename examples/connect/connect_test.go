@@ -91,9 +91,14 @@ func TestTrapCodes(t *testing.T) {
 
 // A stream is under the bounds of a call until they are lifted, and holds its permit until it is received to its end or closed.
 func TestTrapStream(t *testing.T) {
-	follow := func(t *testing.T, ctx context.Context, s server) (*drill.Bank, int, error) {
+	follow := func(t *testing.T, bounds resilient.Bounds, s server) (messages int, err error) {
+		ctx := resilient.WithBounds(t.Context(), bounds)
 		b := drill.Open(t, testserver.Options{Handler: handler(s), Protocol: testserver.HTTP2}, resilient.Config{})
-		stream, err := dropIn(b.Client, b.URL()).Follow(ctx, request())
+		api := dropIn(b.Client, b.URL())
+		if _, err := api.GetPayment(t.Context(), request()); err != nil { // so that there is a connection
+			t.Fatal(err)
+		}
+		stream, err := api.Follow(ctx, request())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,15 +111,17 @@ func TestTrapStream(t *testing.T) {
 		err = stream.Err()
 		stream.Close()
 		b.Idle()
-		return b, n, err
+		return n, err
 	}
 	t.Run("bounded", func(t *testing.T) {
-		if _, n, err := follow(t, resilient.WithBounds(t.Context(), resilient.Bounds{Total: 100 * time.Millisecond}), server{pause: time.Hour}); n != 1 || !errors.Is(err, resilient.ErrTimeout) {
+		n, err := follow(t, resilient.Bounds{Total: 500 * time.Millisecond}, server{pause: time.Hour})
+		if n != 1 || !errors.Is(err, resilient.ErrTimeout) {
 			t.Errorf("%d messages, %v", n, err)
 		}
 	})
 	t.Run("lifted", func(t *testing.T) {
-		if _, n, err := follow(t, resilient.WithBounds(t.Context(), resilient.Bounds{Total: resilient.Unbounded, Read: time.Minute}), server{pause: 50 * time.Millisecond}); n != 2 || err != nil {
+		n, err := follow(t, resilient.Bounds{Total: resilient.Unbounded, Read: time.Minute}, server{pause: 50 * time.Millisecond})
+		if n != 2 || err != nil {
 			t.Errorf("%d messages, %v", n, err)
 		}
 	})

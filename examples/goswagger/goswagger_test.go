@@ -31,8 +31,8 @@ func TestDropIn(t *testing.T) {
 
 // Its own timeout, 30 s unless set, is a deadline of the caller's.
 func TestTrapTimeoutOfParams(t *testing.T) {
-	b := drill.Open(t, testserver.Options{Handler: testserver.HangBeforeHeaders()}, resilient.Config{})
+	b := drill.Open(t, testserver.Options{Handler: testserver.HangBeforeHeaders()}, drill.Touchy)
 	api := connect(b.Client, strings.TrimPrefix(b.URL(), "http://"))
 	_, err := api.Operations.GetPayment(operations.NewGetPaymentParamsWithTimeout(50 * time.Millisecond).WithID("1"))
-	drill.Deadline(t, err)
+	b.CallersDeadline(err)
 }

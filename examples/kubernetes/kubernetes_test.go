@@ -159,12 +159,12 @@ func TestTrapRetryAfter(t *testing.T) {
 
 // Timeout of the config is http.Client.Timeout: it would end watches, and is a deadline of the caller's.
 func TestTrapTimeout(t *testing.T) {
-	b := drill.Open(t, testserver.Options{Handler: testserver.HangBeforeHeaders()}, resilient.Config{})
+	b := drill.Open(t, testserver.Options{Handler: testserver.HangBeforeHeaders()}, drill.Touchy)
 	cfg := config(t, b.URL())
 	cfg.Timeout = 50 * time.Millisecond
 	api, err := connect(b.Client, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	drill.Deadline(t, get(t.Context(), api))
+	b.CallersDeadline(get(t.Context(), api))
 }

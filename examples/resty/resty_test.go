@@ -37,9 +37,9 @@ func TestDropIn(t *testing.T) {
 // SetTimeout is http.Client.Timeout, a deadline of the caller's: what it ends does not count for the breaker. It is set
 // in the http.Client that resty was given, which is why HTTPClient returns another each time.
 func TestTrapTimeout(t *testing.T) {
-	b := drill.Open(t, testserver.Options{Handler: testserver.HangBeforeHeaders()}, resilient.Config{})
+	b := drill.Open(t, testserver.Options{Handler: testserver.HangBeforeHeaders()}, drill.Touchy)
 	_, err := connect(b.Client, b.URL()).SetTimeout(50 * time.Millisecond).R().Get("/")
-	drill.Deadline(t, err)
+	b.CallersDeadline(err)
 	if d := b.Client.HTTPClient().Timeout; d != 0 {
 		t.Errorf("others have it too: %v", d)
 	}

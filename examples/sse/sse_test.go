@@ -35,7 +35,7 @@ func TestDropIn(t *testing.T) {
 		Server: testserver.Options{Handler: events(3, false)},
 		Connect: func(_ *testing.T, sber *resilient.Client, url string) drill.Call {
 			return func(ctx context.Context) error {
-				conn, err := connect(ctx, sber, url, time.Second)
+				conn, err := connect(ctx, sber, url, 2*time.Second)
 				if err != nil {
 					return err
 				}
@@ -57,7 +57,7 @@ func TestDropIn(t *testing.T) {
 // silence longer than the server's heartbeat ends it.
 func TestTrapBounds(t *testing.T) {
 	b := drill.Open(t, testserver.Options{Handler: events(3, true)}, resilient.Config{})
-	conn, err := connect(t.Context(), b.Client, b.URL(), 200*time.Millisecond)
+	conn, err := connect(t.Context(), b.Client, b.URL(), 500*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,14 +92,14 @@ func TestTrapNoBounds(t *testing.T) {
 		}
 	})
 	b := drill.Open(t, testserver.Options{Handler: mute}, resilient.Config{})
-	ctx := resilient.WithBounds(t.Context(), resilient.Bounds{Read: 10 * time.Millisecond, Total: 20 * time.Millisecond})
+	ctx := resilient.WithBounds(t.Context(), resilient.Bounds{Read: 300 * time.Millisecond, Total: 600 * time.Millisecond})
 	conn, err := connect(ctx, b.Client, b.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.CloseNow()
 	conn.CloseRead(t.Context())
-	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := conn.Ping(ctx); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, resilient.ErrTimeout) {
 		t.Errorf("%#v, %v", err, err)
