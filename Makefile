@@ -7,7 +7,7 @@ LOC_MAX := 6700
 
 # Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
 # and those under e2e need more than Go.
-PINS := tools/lint tools/codegen tools/vuln
+PINS := tools/lint tools/codegen tools/ogen tools/swagger tools/buf tools/vuln
 MODULES ?= $(filter-out $(PINS) e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
 
 COUNT ?= 1
