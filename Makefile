@@ -7,7 +7,7 @@ LOC_MAX := 6700
 
 # Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
 # and those under e2e need more than Go.
-PINS := tools/lint tools/codegen tools/vuln
+PINS := tools/lint tools/codegen tools/ogen tools/swagger tools/buf tools/vuln
 MODULES ?= $(filter-out $(PINS) e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
 
 COUNT ?= 1
@@ -34,7 +34,7 @@ each = @set -e; for m in $(MODULES); do ( \
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Run the demo; ARGS="…" are its arguments
@@ -75,6 +75,23 @@ isolation: ## Measure what one dead partner costs the calls of 19 others, on a q
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
+
+.PHONY: e2e
+e2e: foreign e2e-page ## What needs more than Go and this tree
+
+.PHONY: foreign
+foreign: ## Run others' test suites, net/http's among them, with every client wrapped; ARGS="-only sse"; -write for docs/foreign.md
+	@go -C e2e/foreign run . $(ARGS)
+
+.PHONY: e2e-page
+e2e-page: ## Test the page in Chromium, which is installed from Debian's packages if it is missing
+	@e2e/page/chromium.sh
+	@cd e2e/page && go vet ./... && go test -count=1 -timeout=5m -v ./...
+
+.PHONY: screenshot
+screenshot: ## Write docs/page.png, the README's picture of the page: the demo's, after a minute
+	@e2e/page/chromium.sh
+	@cd e2e/page && go test -count=1 -run='^TestDemo$$' -screenshot=$(CURDIR)/docs/page.png ./...
 
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module
@@ -118,6 +135,14 @@ cover: ## Measure the library's test coverage: the total, and cover.html
 .PHONY: mutate
 mutate: ## Count what the core's tests notice of changes to its code; ARGS="-sample 40"
 	@go -C tools run ./mutate -C .. $(ARGS) $(MUTATED)
+
+.PHONY: cases
+cases: ## Prove each test of a fault seen in public: green as it is, red with its mutation; ARGS="-only 'P-0' -update"
+	@go -C tools run ./cases prove $(ARGS)
+
+.PHONY: cases-page
+cases-page: ## Write docs/cases.md again, from its table
+	@go -C tools run ./cases check -update
 
 .PHONY: loc
 loc: ## Count the core's lines of code, and fail when they grow past LOC_MAX: see ARCHITECTURE.md, Size

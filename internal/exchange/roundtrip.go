@@ -37,7 +37,7 @@ func (x *Exchange) dropped() {
 
 // begin asks the layers, outermost first. A refusal closes the request's body and ends x.
 func (x *Exchange) begin() error {
-	err := check(x.Request)
+	err := check(x.Request, x.chain.std)
 	if err == nil {
 		err = governing(x.caller).Err()
 	}
