@@ -101,6 +101,19 @@ screenshot: ## Write docs/page.png, the README's picture of the page: the demo's
 lint: ## Run the pinned golangci-lint over every module
 	$(call each,$(LINT) run --config=$(CURDIR)/.golangci.yml ./...)
 
+.PHONY: api
+api: ## List the library's exported API again, in api
+	@go -C tools/apicheck run . -C $(CURDIR) -write
+
+.PHONY: api-check
+api-check: ## Fail if the API is not as api lists it, or breaks users of the last tag; api/breaks.txt lists what is meant to
+	@go -C tools/apicheck run . -C $(CURDIR)
+
+.PHONY: habits
+habits: ## Run resilientvet, our own analyzers of calls to external systems, over every module
+	@go -C cmd/resilientvet build -o $(CURDIR)/.cache/resilientvet .
+	$(call each,go vet -vettool=$(CURDIR)/.cache/resilientvet ./...)
+
 .PHONY: deps
 deps: ## Fail if the library has a module or a licence that docs/dependencies.md does not have; ARGS=-write writes it
 	@go -C tools run ./deps -C .. $(ARGS)
