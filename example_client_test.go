@@ -250,7 +250,7 @@ func ExampleClient_HTTPClient_wrongTimeout() {
 
 	client := sber.HTTPClient()
 	client.Timeout = 100 * time.Millisecond // wrong
-	_, err = client.Get(bank.URL)          
+	_, err = client.Get(bank.URL)
 	if timeout, ok := errors.AsType[*resilient.TimeoutError](err); ok {
 		fmt.Println("the bound that fired:", timeout.Phase)
 	}
