@@ -15,6 +15,7 @@ FUZZTIME ?= 10s
 RELOAD ?= 60s
 BENCH ?= .
 BENCHTIME ?= 1s
+MODELS ?= 4000
 SOAK ?= 10m
 ARGS ?=
 
@@ -33,7 +34,7 @@ each = @set -e; for m in $(MODULES); do ( \
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## Run the demo; ARGS="…" are its arguments
@@ -66,10 +67,21 @@ bench: ## Compare with bare net/http and the peers, on a quiet machine, and writ
 bench-go: ## Run the packages' own benchmarks; BENCH=regexp, BENCHTIME=1s
 	$(call each,go test -run='^$$' -bench='$(BENCH)' -benchmem -benchtime=$(BENCHTIME) ./...)
 
+.PHONY: isolation
+isolation: ## Measure what one dead partner costs the calls of 19 others, on a quiet machine: docs/isolation.md, in two minutes
+	go run ./internal/isolation -out=docs/isolation.md
+
 .PHONY: soak
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
+
+.PHONY: e2e
+e2e: foreign ## What needs more than Go and this tree
+
+.PHONY: foreign
+foreign: ## Run others' test suites, net/http's among them, with every client wrapped; ARGS="-only sse"; -write for docs/foreign.md
+	@go -C e2e/foreign run . $(ARGS)
 
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module
@@ -87,6 +99,10 @@ vuln: ## Look for known vulnerabilities in every module; needs vuln.go.dev, and 
 fuzz: ## Fuzz each target for FUZZTIME
 	$(call each,$(CURDIR)/tools/fuzz.sh $(FUZZTIME) $$pkgs)
 
+.PHONY: models
+models: ## Try the parts against their slow references, MODELS times each: a million steps and more, in some minutes
+	@tools/models.sh $(MODELS)
+
 .PHONY: cover
 cover: ## Measure the library's test coverage: the total, and cover.html
 	@go test -coverprofile=cover.out -coverpkg="$$(go list ./... | grep -v /internal/testserver | paste -sd, -)" ./...
@@ -96,6 +112,14 @@ cover: ## Measure the library's test coverage: the total, and cover.html
 .PHONY: mutate
 mutate: ## Count what the core's tests notice of changes to its code; ARGS="-sample 40"
 	@go -C tools run ./mutate -C .. $(ARGS) $(MUTATED)
+
+.PHONY: cases
+cases: ## Prove each test of a fault seen in public: green as it is, red with its mutation; ARGS="-only 'P-0' -update"
+	@go -C tools run ./cases prove $(ARGS)
+
+.PHONY: cases-page
+cases-page: ## Write docs/cases.md again, from its table
+	@go -C tools run ./cases check -update
 
 .PHONY: loc
 loc: ## Count the core's lines of code, and fail when they grow past LOC_MAX: see ARCHITECTURE.md, Size

@@ -270,11 +270,13 @@ func TestCase_C11(t *testing.T) {
 // A server that answers while the body is still on its way: nobody touches the body once the caller has it back.
 func TestCase_C12(t *testing.T) {
 	inBoth(t, setting{cfg: trips(1<<20, permits(4)), server: testserver.Options{Handler: testserver.EarlyAnswer(502)}}, func(r *rig) {
+		var late atomic.Int32
 		repeat(100, func() {
 			buffer := make([]byte, 1<<20)
 			var closed atomic.Bool
 			body := hooked{read: func(p []byte) (int, error) {
 				if closed.Load() {
+					late.Add(1)
 					return 0, errBoom
 				}
 				return copy(p, buffer), nil
@@ -291,5 +293,8 @@ func TestCase_C12(t *testing.T) {
 		})
 		time.Sleep(10 * time.Second)
 		r.held(0)
+		if n := late.Load(); n > 20 { // a Read that had begun, at the same moment, may still come through
+			r.Errorf("%d of 100 bodies were read after they had been closed, when they are the caller's again", n)
+		}
 	})
 }

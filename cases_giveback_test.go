@@ -176,8 +176,12 @@ func TestCase_P17_P18(t *testing.T) {
 			for name, resp := range map[string]*http.Response{
 				"neither": nil, "no body": {StatusCode: 200}, "no body, but a length": {StatusCode: 200, ContentLength: 5}, "empty": {},
 			} {
-				client := &http.Client{Transport: r.over(func(*http.Request) (*http.Response, error) { return resp, nil })}
-				got, err := client.Do(r.request(r.Context(), "GET", nil))
+				rt := r.over(func(*http.Request) (*http.Response, error) { return resp, nil })
+				if got, err := rt.RoundTrip(r.request(r.Context(), "GET", nil)); (got == nil) == (err == nil) { // which http.Client would mend
+					r.Errorf("%s: RoundTrip returned %v, %v", name, got, err)
+				}
+				r.held(0)
+				got, err := (&http.Client{Transport: rt}).Do(r.request(r.Context(), "GET", nil))
 				if (name == "neither" || resp.ContentLength > 0) && err == nil {
 					r.Errorf("%s: %v", name, got)
 				}

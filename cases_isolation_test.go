@@ -118,12 +118,13 @@ func TestCase_X11(t *testing.T) {
 		wg.Wait()
 		r.trip()
 		fine("while the other is open")
+		all := r.server.Stats().Conns
 		r.CloseIdleConnections()
 		r.Close()
 		fine("when the other is closed")
 		synctest.Wait()
-		if n := r.server.Stats(); n.OpenConns != 1 || conns != 1 {
-			r.Errorf("%d connections before, %d now", conns, n.OpenConns)
+		if n := r.server.Stats(); n.OpenConns != 1 || conns != 1 || n.Conns != all {
+			r.Errorf("%d connections before, %d now, %d of them new", conns, n.OpenConns, n.Conns-all)
 		}
 	})
 }

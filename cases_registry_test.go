@@ -1,6 +1,7 @@
 package resilient_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -176,7 +177,9 @@ func TestCase_R07(t *testing.T) {
 
 // States are copies, and right again when all is quiet.
 func TestCase_R09(t *testing.T) {
-	inOne(t, setting{cfg: trips(1<<20, permits(2)), server: testserver.Options{Handler: testserver.After(time.Millisecond, testserver.OK("ok"))}}, func(r *rig) {
+	cfg := trips(1<<20, permits(2))
+	cfg.Bulkhead.MaxWaiting, cfg.Bulkhead.AcquireTimeout = 8, time.Millisecond // so that there are refusals, at once and after a wait
+	inBoth(t, setting{cfg: cfg, server: testserver.Options{Handler: testserver.After(time.Millisecond, testserver.OK("ok"))}}, func(r *rig) {
 		var wg sync.WaitGroup
 		for i := range 8 {
 			wg.Go(func() {
@@ -203,13 +206,18 @@ func TestCase_R09(t *testing.T) {
 						for range 3 {
 							go r.get(r.Context())
 						}
-						r.get(r.Context())
+						ctx, cancel := context.WithTimeout(r.Context(), 500*time.Microsecond)
+						r.get(ctx)
+						cancel()
 					}
 				}
 			})
 		}
 		wg.Wait()
 		time.Sleep(time.Second)
+		if m := r.metrics(); m["requests_total cancelled"] == 0 || m["semaphore_rejections_total full"] == 0 || m["semaphore_rejections_total waited"] == 0 {
+			r.Errorf("nobody was refused, or left the queue: %v", m)
+		}
 		if s := r.reg.States(); len(s) != 1 || s[0].Name != "sber" || s[0].Bulkhead.Active != 0 || s[0].Bulkhead.Waiting != 0 || s[0].InFlight != 0 {
 			r.Errorf("%+v", s)
 		}

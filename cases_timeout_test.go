@@ -317,15 +317,17 @@ func TestCase_T09(t *testing.T) {
 		if c := r.State().Config; c.TotalTimeout != 7*time.Second || c.ReadTimeout != 5*time.Second || c.ConnectTimeout != time.Second {
 			r.Errorf("%+v", c)
 		}
-		r.server.Default(testserver.After(time.Minute, testserver.OK("ok")))
-		for _, b := range []transport.Bounds{{}, {Total: -1, Read: -1}} {
+		r.server.Default(testserver.After(time.Minute, testserver.Trickle(1, 30*time.Second, 4)))
+		for _, b := range []transport.Bounds{{}, {Total: -1, Read: -1}, {Read: 70 * time.Second}, {Total: -1, Read: 70 * time.Second}, {Total: time.Hour}, {Total: time.Hour, Read: -1}} {
 			rt := transport.Chain(r.server.Transport(), transport.Timeout("sber", b))
 			resp, err := rt.RoundTrip(r.request(r.Context(), "GET", nil))
 			if err != nil {
 				r.Errorf("%+v: %v", b, err)
 				continue
 			}
-			resp.Body.Close()
+			if body, err := io.ReadAll(resp.Body); len(body) != 4 || err != nil {
+				r.Errorf("%+v: %d bytes, %v", b, len(body), err)
+			}
 		}
 		for _, change := range []func(*resilient.Config){
 			func(c *resilient.Config) { c.TotalTimeout = -1 },

@@ -78,7 +78,7 @@ func TestCase_B23(t *testing.T) {
 		for _, code := range []int{200, 400, 401, 403, 404, 408, 409, 422, 429, 499, 500, 501, 503, 504, 520, 530, 599, 600, 999} {
 			cfg := trips(3, permits(1))
 			cfg.Breaker.FailureStatus = list
-			inOne(t, setting{cfg: cfg}, func(r *rig) {
+			inBoth(t, setting{cfg: cfg}, func(r *rig) {
 				want := map[bool]string{true: "open", false: "closed"}[slices.Contains(failures, code)]
 				r.server.Default(testserver.Status(code))
 				for range 5 {

@@ -17,12 +17,14 @@ import (
 	"github.com/resilient-go/resilient/internal/testserver"
 )
 
-// Grants race callers' deadlines, at the same instants, and no permit is lost or made.
+// Grants race callers' deadlines and cancels, at the same instants, and no permit is lost or made. Some callers are cancelled
+// just before a permit is given back, so that it is granted to one who has ended and does not know it yet.
 func TestCase_W02(t *testing.T) {
 	cfg := trips(1<<20, permits(3))
 	cfg.Bulkhead.MaxWaiting = 40 // less than there are callers
 	inOne(t, setting{cfg: cfg}, func(r *rig) {
 		var inside atomic.Int32
+		var cancels [64]atomic.Pointer[context.CancelFunc]
 		rt := r.over(func(req *http.Request) (*http.Response, error) {
 			if n := inside.Add(1); n > 3 {
 				r.Errorf("%d at once", n)
@@ -30,16 +32,20 @@ func TestCase_W02(t *testing.T) {
 			defer inside.Add(-1)
 			select {
 			case <-time.After(rand.N[time.Duration](3)):
+				if cancel := cancels[rand.IntN(len(cancels))].Load(); cancel != nil {
+					(*cancel)()
+				}
 				return answer(req, 204, http.NoBody), nil
 			case <-req.Context().Done():
 				return nil, context.Cause(req.Context())
 			}
 		})
 		var wg sync.WaitGroup
-		for range 64 {
+		for i := range cancels {
 			wg.Go(func() {
 				for range 100 {
 					ctx, cancel := context.WithTimeout(r.Context(), rand.N[time.Duration](20))
+					cancels[i].Store(&cancel)
 					rt.RoundTrip(r.request(ctx, "GET", nil))
 					cancel()
 				}

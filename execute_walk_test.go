@@ -73,6 +73,14 @@ func stepsOf(t *rapid.T, depth int) []step {
 	return steps
 }
 
+func count(steps []step) int {
+	n := len(steps)
+	for _, s := range steps {
+		n += count(s.Steps)
+	}
+	return n
+}
+
 // A crowd walks: each of its members does steps, of two clients of one server.
 type crowd struct {
 	clients [2]*rig
@@ -177,10 +185,15 @@ func (c *crowd) request(ctx context.Context, s step) {
 func TestExecuteWalk(t *testing.T) {
 	for _, p := range []testserver.Protocol{testserver.HTTP1, testserver.HTTP2} {
 		t.Run(p.String(), func(t *testing.T) {
+			taken := 0
+			defer func() { t.Logf("%d steps", taken) }()
 			rapid.Check(t, func(rt *rapid.T) {
 				var members [][]step
 				for range rapid.IntRange(1, 8).Draw(rt, "members") {
 					members = append(members, stepsOf(rt, 3))
+				}
+				for _, steps := range members {
+					taken += count(steps)
 				}
 				closes := rapid.IntRange(0, 3).Draw(rt, "closes") == 0
 				if !t.Run("", func(t *testing.T) {

@@ -13,49 +13,57 @@ import (
 
 // The same configuration a hundred times, while requests run, changes nothing and says nothing: it is values that are compared (L-03).
 func TestCase_L03(t *testing.T) {
-	server, err := testserver.Start(testserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	var log bytes.Buffer
-	cfg := trips(3, permits(4))
-	c, err := resilient.NewRegistry().NewClient("sber", cfg, textLog(&log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	r := &rig{T: t, Client: c, server: server}
-	server.Next(testserver.Status(500), testserver.Status(500))
-	r.get(t.Context())
-	r.get(t.Context())
-	var all sync.WaitGroup
-	server.Default(testserver.Status(404, "X-Some", "thing"))
-	said := logged(&log, func() {
-		for i := range 100 {
-			all.Go(func() {
-				same := cfg
-				if i%2 == 0 {
-					same = c.State().Config
-				}
-				if err := c.Reconfigure(same); err != nil {
-					t.Error(err)
-				}
-			})
-			if i%10 == 0 {
-				all.Go(func() { r.get(t.Context()) })
+	for _, p := range []testserver.Protocol{testserver.HTTP1, testserver.HTTP2} {
+		t.Run(p.String(), func(t *testing.T) {
+			server, err := testserver.Start(testserver.Options{Protocol: p})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		all.Wait()
-	})
-	if n := server.Stats(); said != "" || n.Conns > cfg.MaxConnsPerHost {
-		t.Errorf("%d connections; logged: %s", n.Conns, said)
+			defer server.Close()
+			var log bytes.Buffer
+			cfg := trips(3, permits(4))
+			opts := []resilient.Option{textLog(&log)}
+			if p == testserver.HTTP2 {
+				cfg.Protocol, opts = "http2", append(opts, resilient.WithTLSConfig(server.TLS()))
+			}
+			c, err := resilient.NewRegistry().NewClient("sber", cfg, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			r := &rig{T: t, Client: c, server: server}
+			server.Next(testserver.Status(500), testserver.Status(500))
+			r.get(t.Context())
+			r.get(t.Context())
+			var all sync.WaitGroup
+			server.Default(testserver.Status(404, "X-Some", "thing"))
+			said := logged(&log, func() {
+				for i := range 100 {
+					all.Go(func() {
+						same := cfg
+						if i%2 == 0 {
+							same = c.State().Config
+						}
+						if err := c.Reconfigure(same); err != nil {
+							t.Error(err)
+						}
+					})
+					if i%10 == 0 {
+						all.Go(func() { r.get(t.Context()) })
+					}
+				}
+				all.Wait()
+			})
+			if n := server.Stats(); said != "" || n.Conns > cfg.MaxConnsPerHost {
+				t.Errorf("%d connections; logged: %s", n.Conns, said)
+			}
+			server.Next(testserver.Status(500), testserver.Status(500), testserver.Status(500))
+			for range 3 {
+				r.get(t.Context())
+			}
+			r.breaker("open")
+		})
 	}
-	server.Next(testserver.Status(500), testserver.Status(500), testserver.Status(500))
-	for range 3 {
-		r.get(t.Context())
-	}
-	r.breaker("open")
 }
 
 // Of two reloads at once one is the last, in everything.

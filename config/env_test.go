@@ -117,6 +117,7 @@ func withPrefix(env []string) []string {
 	return out
 }
 
+// K-01, K-03, and K-04, which continues in TestZero: every case of the table, with what it is refused for.
 func TestFromEnv(t *testing.T) {
 	for _, c := range envCases {
 		t.Run(c.name, func(t *testing.T) {

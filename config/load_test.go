@@ -128,7 +128,8 @@ func TestLoadTakes(t *testing.T) {
 }
 
 // A refused file has, in comments, what each fault says, on the line of the fault:
-// those faults, all at once, and no others.
+// those faults, all at once, and no others. Among them are keys that nobody knows
+// (K-03) and systems with the same variables (K-07).
 func TestLoadRefuses(t *testing.T) {
 	for name, text := range files(t, "refused") {
 		t.Run(name, func(t *testing.T) {

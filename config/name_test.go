@@ -28,13 +28,14 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
+// K-07: two names are one where their variables are.
 func TestEnvPrefix(t *testing.T) {
 	for name, want := range map[string]string{"sber": "CLIENT_SBER__", "pay-gw": "CLIENT_PAY_GW__", "pay_gw": "CLIENT_PAY_GW__"} {
 		if got := EnvPrefix(name); got != want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if Key("pay-gw") != Key("pay_gw") || Key("a-b") == Key("ab") { // K-07
+	if Key("pay-gw") != Key("pay_gw") || Key("a-b") == Key("ab") {
 		t.Error("keys")
 	}
 }

@@ -170,6 +170,7 @@ var ruleCases = []struct {
 	{"a fault does not hide another", Config{ReadTimeout: 8 * s, Breaker: Breaker{SlowCall: 9 * s}}, "ReadTimeout Breaker.SlowCall"},
 }
 
+// B-20, R-07, T-09 and K-09: each rule, on both sides of its boundary.
 func TestRules(t *testing.T) {
 	for _, c := range ruleCases {
 		t.Run(c.name, func(t *testing.T) {

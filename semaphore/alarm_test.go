@@ -49,6 +49,7 @@ func TestEachIsToldAtItsOwnMoment(t *testing.T) {
 					}()
 				}
 				time.Sleep(time.Second)
+				synctest.Wait()
 				for i, want := range test.want {
 					if ends[i] != want {
 						t.Errorf("the waiters were told at %d ms, want %d", ends, test.want)

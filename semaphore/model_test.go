@@ -116,12 +116,14 @@ func (c *call) result() string {
 // Whatever is done to it in whatever order, a Semaphore does what the model does: the same callers get in, at the same moment, the
 // others get the same errors, and the state is the same.
 func TestModel(t *testing.T) {
+	steps := 0
 	rapid.Check(t, func(t *rapid.T) {
-		rapid.SyncTest(t, checkModel)
+		rapid.SyncTest(t, func(t *rapid.T) { checkModel(t, &steps) })
 	})
+	t.Logf("%d steps", steps)
 }
 
-func checkModel(t *rapid.T) {
+func checkModel(t *rapid.T, steps *int) {
 	limits := rapid.Custom(func(t *rapid.T) semaphore.Limits {
 		return semaphore.Limits{MaxConcurrent: rapid.IntRange(0, 4).Draw(t, "max"), MaxWaiting: rapid.IntRange(0, 8).Draw(t, "waiting")}
 	})
@@ -192,6 +194,7 @@ func checkModel(t *rapid.T) {
 			m.close(time.Now())
 		},
 		"": func(t *rapid.T) {
+			*steps++
 			synctest.Wait()
 			m.grant(time.Now())
 			for i, c := range m.calls {

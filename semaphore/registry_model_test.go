@@ -65,6 +65,8 @@ func word(err error) string {
 
 // Whatever is done to it in whatever order, a Registry does what the list does.
 func TestRegistryModel(t *testing.T) {
+	steps := 0
+	defer func() { t.Logf("%d steps", steps) }()
 	rapid.Check(t, func(t *rapid.T) {
 		r, l := semaphore.NewRegistry(), &list{}
 		names := rapid.SampledFrom([]string{"alfa", "sber", "vtb"})
@@ -215,6 +217,7 @@ func TestRegistryModel(t *testing.T) {
 				m.closed, m.limits = true, semaphore.Limits{}
 			},
 			"": func(*rapid.T) {
+				steps++
 				slices.SortFunc(l.in, func(a, b *member) int { return strings.Compare(a.s.Name(), b.s.Name()) })
 				var known []string
 				var states []semaphore.State

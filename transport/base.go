@@ -42,8 +42,10 @@ func Base(cfg config.Config) *http.Transport {
 	t.Protocols.SetHTTP1(true)
 	if cfg.Protocol == config.HTTP2 {
 		t.Protocols.SetHTTP2(true)
-		// Without pings a dead connection stays until the kernel gives up on it.
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: cfg.ReadTimeout}
+		// Without pings a dead connection stays until the kernel gives up on it. Without a bound on writes one whose peer
+		// sends, but takes nothing, stays for ever, with a goroutine for each request that it cost; the read bound comes
+		// first, and says what it was.
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: cfg.ReadTimeout, WriteByteTimeout: 2 * cfg.ReadTimeout}
 	}
 	return t
 }

@@ -42,7 +42,7 @@ func TestBaseFields(t *testing.T) {
 			"Proxy":                  b.Proxy != nil,
 			"HTTP/1.1":               b.Protocols.HTTP1(),
 			"HTTP/2":                 b.Protocols.HTTP2() == (p == config.HTTP2) && !b.Protocols.UnencryptedHTTP2(),
-			"HTTP/2 pings":           p == config.HTTP1 && b.HTTP2 == nil || p == config.HTTP2 && b.HTTP2.SendPingTimeout == 15*sec && b.HTTP2.PingTimeout == 3*sec && !b.HTTP2.StrictMaxConcurrentRequests,
+			"HTTP/2 pings":           p == config.HTTP1 && b.HTTP2 == nil || p == config.HTTP2 && b.HTTP2.SendPingTimeout == 15*sec && b.HTTP2.PingTimeout == 3*sec && b.HTTP2.WriteByteTimeout == 6*sec && !b.HTTP2.StrictMaxConcurrentRequests,
 		} {
 			if !ok {
 				t.Errorf("%s: %s", p, what)

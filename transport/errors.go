@@ -80,11 +80,14 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	limit := ""
+	what, limit := string(e.Phase), ""
+	if e.Phase == PhaseTLS {
+		what = "TLS handshake" // net/http's words, which programs look for
+	}
 	if e.Limit > 0 {
 		limit = fmt.Sprintf(" of %v", e.Limit.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("transport: %s: %s timeout%s: %v", e.System, e.Phase, limit, context.DeadlineExceeded)
+	return fmt.Sprintf("transport: %s: %s timeout%s: %v", e.System, what, limit, context.DeadlineExceeded)
 }
 
 // Timeout is true. It is here since [net/url.Error] asks no deeper.

@@ -45,9 +45,12 @@ func TestForceAndReconfigureModel(t *testing.T) {
 			d:   rapid.SampledFrom([]time.Duration{0, 3*sec + 1, 11*sec + 1, 31*sec + 1}).Draw(rt, "d"),
 		}
 	})
+	taken := 0
+	defer func() { t.Logf("%d steps", taken) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := breaker.Draw(rt, "cfg")
 		steps := rapid.SliceOfN(step, 20, 60).Draw(rt, "steps")
+		taken += len(steps)
 		wrong := ""
 		synctest.Test(t, func(t *testing.T) { wrong = newForceModel(t, cfg).run(steps) })
 		if wrong != "" {

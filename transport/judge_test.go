@@ -72,12 +72,15 @@ func (j *judge) refused() *transport.OpenError {
 
 // A model of the rules against what the breaker does, step by step.
 func TestBreakerModel(t *testing.T) {
+	taken := 0
+	defer func() { t.Logf("%d steps", taken) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := config.Breaker{
 			MinRequests: rapid.IntRange(1, 6).Draw(rt, "min"), FailureRatio: rapid.SampledFrom([]float64{0.25, 0.5, 1}).Draw(rt, "ratio"),
 			ConsecutiveFailures: rapid.SampledFrom([]int{config.Off, 1, 3, 5}).Draw(rt, "row"), HalfOpenProbes: rapid.IntRange(1, 3).Draw(rt, "probes"),
 		}
 		steps := rapid.StringMatching(`[sssfffnw]{1,40}`).Draw(rt, "steps")
+		taken += len(steps)
 		wrong := ""
 		synctest.Test(t, func(t *testing.T) { wrong = model(t, cfg, steps) })
 		if wrong != "" {

@@ -65,6 +65,8 @@ func TestRetryBudget(t *testing.T) {
 		Calls      int
 		Fail       bool
 	}
+	steps := 0
+	defer func() { t.Logf("%d steps", steps) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		p := attempts(rapid.IntRange(2, 5).Draw(rt, "attempts"))
 		p.BudgetRatio = rapid.SampledFrom([]float64{0, 0.1, 0.1, 0.5, 1}).Draw(rt, "ratio")
@@ -101,6 +103,7 @@ func TestRetryBudget(t *testing.T) {
 					wrong = fmt.Sprintf("in the %v up to %v: %d for %d calls", p.BudgetWindow, end, n, of)
 				}
 			}
+			steps += calls
 			windows := 1 + int(time.Since(tr.epoch)/p.BudgetWindow)
 			if wire := len(tr.first) + len(tr.again); float64(wire) > (1+p.BudgetRatio)*float64(calls)+float64(windows*p.BudgetFloor)+1e-9 {
 				wrong = fmt.Sprintf("%d on the wire for %d calls in %d windows", wire, calls, windows)
@@ -207,4 +210,98 @@ func TestRetryBudgetAtOnce(t *testing.T) {
 	if n != 800+83 {
 		t.Errorf("%d on the wire for 800 calls", n)
 	}
+}
+
+// A ledger is a budget too slow and too simple to be wrong: it knows when each call was counted, and each further attempt.
+type ledger struct {
+	epoch        time.Time
+	window       time.Duration
+	calls, again []time.Time
+}
+
+// slot is that of a moment; a budget counts in tenths of its window.
+func (l *ledger) slot(at time.Time) int64 { return int64(at.Sub(l.epoch) / (l.window / 10)) }
+
+// since counts those of the last n slots.
+func (l *ledger) since(times []time.Time, n int64) (count int) {
+	for _, at := range times {
+		if l.slot(at) > l.slot(time.Now())-n {
+			count++
+		}
+	}
+	return count
+}
+
+// Whatever calls come, and whenever, and whatever the budget is changed to, one is repeated if the ledger has room for it, and not
+// otherwise. Calls are counted for ten slots, attempts for eleven, so that a whole window never has more than its share.
+func TestRetryBudgetModel(t *testing.T) {
+	type deed struct {
+		Kind   string
+		Policy transport.RetryPolicy
+		Pause  time.Duration
+	}
+	deeds := rapid.Custom(func(t *rapid.T) deed {
+		p := attempts(2)
+		p.BudgetRatio = rapid.SampledFrom([]float64{0, 0.125, 0.5, 1}).Draw(t, "ratio") // of which multiples are exact
+		p.BudgetFloor = rapid.IntRange(0, 3).Draw(t, "floor")
+		p.BudgetWindow = rapid.SampledFrom([]time.Duration{sec, sec, 10 * sec}).Draw(t, "window")
+		p.MaxElapsed = 0
+		return deed{
+			Kind:   rapid.SampledFrom([]string{"fails", "fails", "fails", "succeeds", "succeeds", "refused", "reconfigure"}).Draw(t, "kind"),
+			Policy: p,
+			Pause:  rapid.SampledFrom([]time.Duration{0, 0, 0, 7 * ms, 100 * ms, 333 * ms, 950 * ms, 1100 * ms, 20 * sec}).Draw(t, "pause"),
+		}
+	})
+	steps := 0
+	defer func() { t.Logf("%d steps", steps) }()
+	rapid.Check(t, func(rt *rapid.T) {
+		first, all := deeds.Draw(rt, "policy").Policy, rapid.SliceOfN(deeds, 1, 100).Draw(rt, "deeds")
+		steps += len(all)
+		wrong := ""
+		synctest.Test(t, func(t *testing.T) {
+			l := &ledger{epoch: time.Now(), window: first.BudgetWindow}
+			p, retry, sent := first, transport.NewRetry("sber", first), 0
+			retry.SetJitter(func(time.Duration) time.Duration { return 1 })
+			for i, d := range all {
+				time.Sleep(d.Pause)
+				if d.Kind == "reconfigure" {
+					p = d.Policy
+					retry.Reconfigure(p)
+					continue
+				}
+				if d.Kind != "refused" && p.BudgetWindow != l.window {
+					*l = ledger{epoch: l.epoch, window: p.BudgetWindow} // it begins anew
+				}
+				sent = 0
+				want := 1
+				switch d.Kind {
+				case "succeeds":
+					l.calls = append(l.calls, time.Now())
+				case "fails":
+					l.calls = append(l.calls, time.Now())
+					if float64(l.since(l.again, 11)+1) <= p.BudgetRatio*float64(l.since(l.calls, 10))+float64(p.BudgetFloor) {
+						l.again = append(l.again, time.Now())
+						want = 2
+					}
+				}
+				rt := retry.Wrap(fake(func(req *http.Request) (*http.Response, error) {
+					sent++
+					switch d.Kind {
+					case "fails":
+						return nil, errDown
+					case "refused":
+						return nil, &semaphore.FullError{System: "sber"}
+					}
+					return response(req, 200, http.NoBody), nil
+				}))
+				_, _ = read(rt.RoundTrip(newRequest(t, t.Context(), "GET", "http://sber.test/", nil)))
+				if sent != want && wrong == "" {
+					wrong = fmt.Sprintf("deed %d %s at %v: sent %d times, want %d", i, d.Kind, time.Since(l.epoch), sent, want)
+				}
+			}
+		})
+		if wrong != "" {
+			rt.Fatal(wrong)
+		}
+	})
 }

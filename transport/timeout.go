@@ -144,10 +144,8 @@ func (t *Timeouts) end(_ *exchange.Exchange, h *exchange.Hold, _ exchange.Outcom
 // and notes what a failed dial proves, never in an error that others may have.
 func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
 	err = maybeSent(x, err, raw)
-	if t.own {
-		if reason := invalid(x.Request, err); reason != "" {
-			return &exchange.InvalidError{Reason: reason}
-		}
+	if reason := t.invalid(x.Request, err); reason != "" {
+		return &exchange.InvalidError{Reason: reason}
 	}
 	own, ok := errors.AsType[*dialError](err)
 	op, isOp := errors.AsType[*net.OpError](err)
@@ -170,13 +168,19 @@ func (t *Timeouts) failed(x *exchange.Exchange, err error, raw bool) error {
 	return err
 }
 
-// invalid returns what our own base finds wrong with a request when it has begun with it.
-func invalid(req *http.Request, err error) string {
+// invalid returns what our own base finds wrong with a request when it has begun with it, or
+// net/http's below another one with a relative URL, which that might have completed.
+func (t *Timeouts) invalid(req *http.Request, err error) string {
 	_, isAddr := errors.AsType[*net.AddrError](err)
 	text := err.Error()
 	switch {
+	case req.URL.Scheme == "" && strings.Contains(text, `unsupported protocol scheme ""`),
+		req.URL.Host == "" && strings.Contains(text, "no Host in request URL"):
+		return text
+	case !t.own:
+		return ""
 	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		return "a scheme that is neither http nor https" // and may be a user's name, of a URL without one
+		return "unsupported protocol scheme, neither http nor https" // and may be a user's name, of a URL without one
 	case isAddr, strings.HasPrefix(text, "http2: invalid "), strings.HasPrefix(text, "http2: request header list larger"):
 		return text
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/resilient-go/resilient/internal/exchange"
 	"github.com/resilient-go/resilient/internal/testserver"
 	"github.com/resilient-go/resilient/semaphore"
 	"github.com/resilient-go/resilient/transport"
@@ -154,6 +156,36 @@ func TestInvalidRequests(t *testing.T) {
 			r.Errorf("%d connections", n)
 		}
 	})
+}
+
+// A relative URL is for a base that is not net/http's to complete. If none does it is the caller's mistake.
+func TestRelativeURL(t *testing.T) {
+	inBoth(t, oneProbe, func(r *rig) {
+		rt := transport.Chain(r.base, r.breaker.Wrap, transport.NewForeignTimeouts("sber", r.cfg).Wrap)
+		for name, spoil := range map[string]func(u *url.URL){
+			"no scheme": func(u *url.URL) { u.Scheme = "" },
+			"no host":   func(u *url.URL) { u.Host = "" },
+		} {
+			var whole, err error
+			got := r.verdict(func() {
+				req := r.request(r.Context(), "GET", nil)
+				spoil(req.URL)
+				_, err = read(rt.RoundTrip(req))
+				_, whole = read(transport.Chain(completes{r}, r.breaker.Wrap, transport.NewForeignTimeouts("sber", r.cfg).Wrap).RoundTrip(req))
+			})
+			if _, invalid := errors.AsType[*exchange.InvalidError](err); got != success || !invalid || whole != nil {
+				t.Errorf("%s: %s; %v; completed: %v", name, got, err, whole)
+			}
+		}
+	})
+}
+
+// completes makes a relative URL one of the server's.
+type completes struct{ r *rig }
+
+func (c completes) RoundTrip(req *http.Request) (*http.Response, error) {
+	whole := c.r.request(req.Context(), req.Method, nil)
+	return c.r.base.RoundTrip(whole)
 }
 
 // What an exchange says about the system, row by row of the design.

@@ -42,12 +42,13 @@ var requests = []struct {
 	{"a method with a colon", func(req *http.Request) { req.Method = "GET:" }, fares{refused, refused, refused}},
 	{"no URL", func(req *http.Request) { req.URL = nil }, fares{refused, refused, refused}},
 	{"no Header map", func(req *http.Request) { req.Header = nil }, fares{refused, refused, refused}},
-	{"no scheme", url_(func(u *url.URL) { u.Scheme = "" }), fares{refused, refused, refused}},
+	{"no scheme", url_(func(u *url.URL) { u.Scheme = "" }), fares{sent, refused, refused}}, // a transport may complete it: TestRelativeURL
 	{"another scheme", url_(func(u *url.URL) { u.Scheme = "ftp" }), fares{sent, refused, refused}},
 	{"another scheme, and no host", url_(func(u *url.URL) { u.Scheme, u.Host = "file", "" }), fares{sent, refused, refused}},
 	{"another scheme, and a tab in a header", func(req *http.Request) { req.URL.Scheme = "x"; req.Header.Set("X", "\x01") }, fares{sent, refused, refused}},
 	{"a scheme in capitals", url_(func(u *url.URL) { u.Scheme = "HTTP" }), fares{sent, refused, refused}},
-	{"no host", url_(func(u *url.URL) { u.Host = "" }), fares{refused, refused, refused}},
+	{"no host", url_(func(u *url.URL) { u.Host = "" }), fares{sent, refused, refused}},
+	{"no scheme, and a header value with NUL", func(req *http.Request) { req.URL.Scheme = ""; req.Header.Set("X", "\x00") }, fares{refused, refused, refused}},
 	{"a control character in Host", func(req *http.Request) { req.Host = "a\x01b" }, fares{refused, sent, refused}}, // HTTP/1 leaves it out
 	{"DEL in Host", func(req *http.Request) { req.Host = "a\x7fb" }, fares{refused, sent, refused}},
 	{"a control character in the query", url_(func(u *url.URL) { u.RawQuery = "a=\n" }), fares{refused, refused, redials}},
@@ -116,6 +117,7 @@ func posted(s string, length int64) func(*http.Request) {
 func TestCheck(t *testing.T) {
 	for _, c := range requests {
 		got := fares{}
+		var says [2]string // we, and the bare transport over HTTP/1.1
 		for _, scheme := range []string{"http", "https"} {
 			bubble(t, c.name+"/ours/"+scheme, func(t *testing.T) {
 				sent, b := false, text("")
@@ -136,7 +138,7 @@ func TestCheck(t *testing.T) {
 				if sent {
 					return
 				}
-				got.ours = refused
+				got.ours, says[0] = refused, err.Error()
 				if _, ok := errors.AsType[*InvalidError](err); !ok {
 					t.Errorf("%T %v", err, err)
 				}
@@ -172,6 +174,9 @@ func TestCheck(t *testing.T) {
 				case err != nil:
 					*fared = refused
 					t.Log(err)
+					if p == testserver.HTTP1 {
+						says[1] = err.Error()
+					}
 				case resp.StatusCode != http.StatusOK:
 					*fared = resp.Status[:3]
 				}
@@ -182,6 +187,48 @@ func TestCheck(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %+q, want %+q", c.name, got, c.want)
+		}
+		_, words, _ := strings.Cut(says[1], "http: ") // after "http: " or "net/http: ": programs look for them
+		words, _, _ = strings.Cut(words, ` "`)        // without what may be a secret
+		if got.ours == refused && !strings.Contains(says[0], words) {
+			t.Errorf("%s: %q, which lacks net/http's %q", c.name, says[0], words)
+		}
+	}
+}
+
+// A relative URL is refused over net/http's transport, also if a layer brings it, and is for any other to complete.
+func TestRelativeURL(t *testing.T) {
+	for name, words := range map[string]string{"http:///path": "no Host in request URL", "//host/path": `unsupported protocol scheme ""`, "": `unsupported protocol scheme ""`} {
+		reached := false
+		replay := trip(func(req *http.Request) (*http.Response, error) {
+			reached = true
+			return reply(req, 200, nil), nil
+		})
+		begin := func(*Exchange, *Hold) error { return nil }
+		end := func(*Exchange, *Hold, Outcome) {}
+		layer := &Layer{Begin: begin, End: end}
+		brings := &Layer{Begin: begin, End: end, Base: func(*Exchange, *Hold) http.RoundTripper { return replay }}
+		for _, c := range []struct {
+			over string
+			rt   http.RoundTripper
+			sent bool
+		}{
+			{"net/http's", layer.Wrap(&http.Transport{}), false},
+			{"a layer's", brings.Wrap(replay), false},
+			{"a layer's, further in", layer.Wrap(brings.Wrap(replay)), false},
+			{"another", layer.Wrap(replay), true},
+		} {
+			reached = false
+			req := request(t.Context())
+			var err error
+			if req.URL, err = url.Parse(name); err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.rt.RoundTrip(req)
+			_, invalid := errors.AsType[*InvalidError](err)
+			if reached != c.sent || invalid == c.sent || invalid && !strings.Contains(err.Error(), words) {
+				t.Errorf("%q over %s: sent %v, %v", name, c.over, reached, err)
+			}
 		}
 	}
 }

@@ -90,8 +90,10 @@ func (l *Layer) Wrap(next http.RoundTripper) http.RoundTripper {
 	if inner, ok := next.(*chain); ok && len(inner.layers) < maxLayers {
 		c.layers, c.base = append(c.layers, inner.layers...), inner.base
 	}
+	_, c.std = c.base.(*http.Transport)
 	for _, l := range c.layers {
 		c.uploads = c.uploads || l.Uploads
+		c.std = c.std || l.Base != nil
 	}
 	return c
 }
@@ -100,6 +102,7 @@ type chain struct {
 	layers  []*Layer // outermost first
 	base    http.RoundTripper
 	uploads bool // some layer has that
+	std     bool // the base is net/http's, or one that a layer has in its place
 }
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the base.

@@ -19,34 +19,39 @@ func (e *InvalidError) Error() string { return "resilient: invalid request: " + 
 
 // check returns what makes req impossible to send, before anything is taken
 // for it: a caller's mistake must not count against the system. What only
-// some transports mind is left to them.
-func check(req *http.Request) error {
+// some transports mind is left to them: one that is not net/http's (std) may
+// complete a relative URL, or replay an answer to any. It says so in net/http's
+// words, since programs look for those, but not with the value.
+func check(req *http.Request, std bool) error {
 	n := inMemory(req.Body)
 	switch {
 	case req.URL == nil:
-		return &InvalidError{"no URL"}
+		return &InvalidError{"nil Request.URL"}
 	case req.Header == nil:
-		return &InvalidError{"no Header map"}
+		return &InvalidError{"nil Request.Header"}
 	case req.Method != "" && !token(req.Method):
-		return &InvalidError{"a method that is no word"}
-	case req.URL.Scheme == "":
-		return &InvalidError{"no scheme in its URL"}
-	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+		return &InvalidError{"invalid method"}
+	case req.URL.Scheme == "" && std:
+		return &InvalidError{`unsupported protocol scheme ""`}
+	case req.URL.Scheme != "" && req.URL.Scheme != "http" && req.URL.Scheme != "https":
 		return nil // a protocol registered with the transport, perhaps
-	case req.URL.Host == "":
-		return &InvalidError{"no host in its URL"}
+	case req.URL.Host == "" && std:
+		return &InvalidError{"no Host in request URL"}
 	case control(req.Host, false), control(req.URL.RawQuery, false), control(req.URL.Opaque, false):
-		return &InvalidError{"a control character in its URL or Host"}
+		return &InvalidError{"can't write control character in Request.URL or its Host"}
 	case n >= 0 && req.ContentLength > 0 && int64(n) != req.ContentLength:
-		return &InvalidError{fmt.Sprintf("ContentLength %d with a body of %d bytes", req.ContentLength, n)}
+		return &InvalidError{fmt.Sprintf("ContentLength=%d with Body length %d", req.ContentLength, n)}
 	}
 	for i, h := range [...]http.Header{req.Header, req.Trailer} {
+		where := [...]string{"header", "trailer"}[i]
 		for name, values := range h {
-			if !token(name) {
-				return &InvalidError{"the name of a header or trailer"} // not shown, since a whole line may have got into it
-			}
-			if i == 1 && notTrailers[http.CanonicalHeaderKey(name)] || slices.ContainsFunc(values, func(v string) bool { return control(v, true) }) {
-				return &InvalidError{fmt.Sprintf("header or trailer %q, or a value of it", name)} // which may be a secret
+			switch {
+			case i == 1 && notTrailers[http.CanonicalHeaderKey(name)]:
+				return &InvalidError{fmt.Sprintf("invalid Trailer key %q", name)}
+			case !token(name):
+				return &InvalidError{"invalid " + where + " field name"} // not shown, since a whole line may have got into it
+			case slices.ContainsFunc(values, func(v string) bool { return control(v, true) }):
+				return &InvalidError{fmt.Sprintf("invalid %s field value for %q", where, name)} // which may be a secret
 			}
 		}
 	}
@@ -133,6 +138,12 @@ func (x *Exchange) watchUpload() {
 
 func (u *upload) Read(p []byte) (n int, err error) {
 	const piece = 32 << 10 // HTTP/2 takes up to 512 KiB, which may take a slow link longer than the read bound
+	u.x.mu.Lock()
+	closed := u.closed
+	u.x.mu.Unlock()
+	if closed { // HTTP/2 reads once more: the body is the caller's again
+		return 0, http.ErrBodyReadAfterClose
+	}
 	u.taken(true, nil)
 	n, err = u.body.Read(p[:min(len(p), piece)])
 	u.n += int64(n)

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"reflect"
@@ -36,7 +37,7 @@ func (x *Exchange) dropped() {
 
 // begin asks the layers, outermost first. A refusal closes the request's body and ends x.
 func (x *Exchange) begin() error {
-	err := check(x.Request)
+	err := check(x.Request, x.chain.std)
 	if err == nil {
 		err = governing(x.caller).Err()
 	}
@@ -139,7 +140,7 @@ func (x *Exchange) await(base http.RoundTripper, req *http.Request) (*http.Respo
 // receive hands the response to the caller, or ends x if there is nothing to wait for.
 func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 	x.inner, x.Status = resp.Body, resp.StatusCode
-	if resp.Request == &x.sent {
+	if x.isCopy(resp.Request) {
 		resp.Request = x.Request
 	}
 	for i, l := range slices.Backward(x.chain.layers) {
@@ -147,7 +148,9 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 			l.Answered(x, &x.holds[i], resp)
 		}
 	}
-	if bodyless(resp, x.Request.Method) {
+	w, writer := resp.Body.(io.Writer)
+	upgrade := writer && resp.StatusCode == http.StatusSwitchingProtocols
+	if !upgrade && bodyless(resp, x.Request.Method) { // a peer may even upgrade a HEAD
 		err := x.end(nil)
 		if err == nil {
 			return resp, nil
@@ -157,8 +160,7 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	w, writer := resp.Body.(io.Writer)
-	if writer && resp.StatusCode == http.StatusSwitchingProtocols && x.upgrade() {
+	if upgrade && x.upgrade() {
 		resp.Body = &stream{(*body)(x), w}
 	} else {
 		x.limit(resp)
@@ -176,6 +178,12 @@ func (x *Exchange) receive(resp *http.Response) (*http.Response, error) {
 		inner.adopt(x)
 	}
 	return resp, nil
+}
+
+// isCopy reports whether req is what was sent in place of x's request, or net/http's copy of that, which it makes of each
+// request with a body and, over HTTP/2, leaves in the response. Both have our context, which ends with x.
+func (x *Exchange) isCopy(req *http.Request) bool {
+	return req == &x.sent || req != nil && req.URL == x.sent.URL && req.Context() == context.Context((*ctx)(x))
 }
 
 // upgrade ends what does not outlive a handshake, and reports whether it was in time for that.

@@ -66,6 +66,26 @@ func TestBadBody(t *testing.T) {
 	})
 }
 
+// A transport that reads a body which it has closed, as HTTP/2 does, does not get at the caller's (C-12).
+func TestReadAfterClose(t *testing.T) {
+	r := newRig(t, trip(func(req *http.Request) (*http.Response, error) {
+		req.Body.Read(make([]byte, 1))
+		req.Body.Close()
+		if n, err := req.Body.Read(make([]byte, 1)); n != 0 || err != http.ErrBodyReadAfterClose {
+			t.Errorf("%d, %v", n, err)
+		}
+		return reply(req, 200, http.NoBody), nil
+	}))
+	body := text("abcde")
+	if _, err := r.RoundTrip(request(t.Context(), body)); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := body.read(make([]byte, 9)); left != 4 {
+		t.Errorf("%d of 4 bytes are left", left)
+	}
+	r.ended(Outcome{})
+}
+
 // What a transport may do with a body, and what of it is the body's fault.
 func TestBodyInTransport(t *testing.T) {
 	fails := func() io.ReadCloser { return newFake(func([]byte) (int, error) { return 0, errBoom }) }

@@ -101,8 +101,12 @@ func (m *model) readReturns(err error, now time.Duration) {
 
 func (m *model) roundTripReturns(how string) {
 	m.returned = true
-	m.none = how == "error" || how == "no body" || m.outcome.By != Nobody
+	m.none = how == "error" || how == "panic" || how == "no body" || m.outcome.By != Nobody
 	switch {
+	case how == "panic": // which goes on, whoever interrupted it
+		m.told = append(m.told, errAny)
+		m.outcome.Panicked = true
+		m.end(errAny)
 	case how == "error":
 		m.tell(errBoom)
 		m.end(errBoom)
@@ -163,7 +167,7 @@ func (m *model) do(step string, now time.Duration) bool {
 var reads = map[string]error{"data": nil, "EOF": io.EOF, "error": errBoom, "panic": errAny}
 
 var steps = []string{
-	"return: body", "return: no body", "return: error", "return: upgrade",
+	"return: body", "return: no body", "return: error", "return: upgrade", "return: panic",
 	"begin a Read", "begin a Read", "end the Read: data", "end the Read: data", "end the Read: EOF", "end the Read: error",
 	"end the Read: panic", "close", "interrupt: caller", "interrupt: bound", "interrupt: owner", "interrupt: inner", "sleep",
 }
@@ -202,6 +206,8 @@ func newWalker(t *testing.T, nested, deaf bool) *walker {
 		switch <-w.returns {
 		case "error":
 			return nil, errBoom
+		case "panic":
+			panic(errBoom)
 		case "no body":
 			return reply(req, 200, nil), nil
 		case "upgrade":
@@ -216,7 +222,15 @@ func newWalker(t *testing.T, nested, deaf bool) *walker {
 	ctx, cancel := context.WithCancel(t.Context())
 	w.cancel = cancel
 	go func() {
+		returned := false
+		defer func() {
+			if !returned {
+				recover()
+				w.told = append(w.told, errAny)
+			}
+		}()
 		resp, err := w.RoundTrip(request(ctx))
+		returned = true
 		w.told = append(w.told, err)
 		if err == nil {
 			w.body = resp.Body
@@ -260,7 +274,7 @@ func (w *walker) do(step string) {
 }
 
 // walk takes the steps that can be taken, and says where the exchange and its model part.
-func walk(t *testing.T, nested, deaf bool, script []string) string {
+func walk(t *testing.T, nested, deaf bool, script []string, steps *int) string {
 	w, m := newWalker(t, nested, deaf), &model{deaf: deaf, lastRead: -1}
 	synctest.Wait()
 	compare := func() string {
@@ -298,6 +312,7 @@ func walk(t *testing.T, nested, deaf bool, script []string) string {
 			continue
 		}
 		*m = trial
+		*steps++
 		w.do(step)
 		synctest.Wait()
 		taken = append(taken, step)
@@ -328,10 +343,12 @@ func TestWalk(t *testing.T) {
 	for _, nested := range []bool{false, true} {
 		for _, deaf := range []bool{false, true} {
 			t.Run(fmt.Sprintf("nested %v, deaf %v", nested, deaf), func(t *testing.T) {
+				taken := 0
+				defer func() { t.Logf("%d steps", taken) }()
 				rapid.Check(t, func(rt *rapid.T) {
 					script := rapid.SliceOfN(rapid.SampledFrom(steps), 1, 30).Draw(rt, "script")
 					fault := ""
-					synctest.Test(t, func(t *testing.T) { fault = walk(t, nested, deaf, script) })
+					synctest.Test(t, func(t *testing.T) { fault = walk(t, nested, deaf, script, &taken) })
 					if fault != "" {
 						rt.Fatal(fault)
 					}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -215,6 +216,48 @@ func TestCloseUnderLoad(t *testing.T) {
 			b.Errorf("stats %+v", st)
 		}
 	})
+}
+
+// L-08: Close waits for nobody, whatever a test has left open: an idle connection, bodies, hangs, and an upgraded connection.
+func TestCase_L08(t *testing.T) {
+	for _, p := range []Protocol{HTTP1, HTTPS, HTTP2} {
+		t.Run(p.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Start(Options{Memory: true, Protocol: p})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for path, h := range map[string]http.Handler{
+					"/hang": HangBeforeHeaders(), "/headers": HangInHeaders(), "/unread": HangUnread(), "/stall": StallInBody(1),
+					"/endless": Trickle(1, time.Second, -1), "/upgrade": Upgrade(), "/": OK("ok"),
+				} {
+					if p == HTTP2 && path == "/upgrade" { // which it has not
+						continue
+					}
+					s.On(path, h)
+					go func() {
+						req, _ := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader("data"))
+						if path == "/upgrade" {
+							req.Header.Set("Connection", "Upgrade")
+							req.Header.Set("Upgrade", "echo")
+						}
+						if resp, err := s.Transport().RoundTrip(req); err == nil && path == "/" {
+							io.Copy(io.Discard, resp.Body) // the others are left open
+						}
+					}()
+				}
+				time.Sleep(time.Minute)
+				start := time.Now()
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if st := s.Stats(); time.Since(start) != 0 || st.OpenConns != 0 || st.Concurrent != 0 {
+					t.Errorf("closed after %v: %+v", time.Since(start), st)
+				}
+			})
+		})
+	}
 }
 
 func TestTLSIsTheCallers(t *testing.T) {
