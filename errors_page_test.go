@@ -150,7 +150,7 @@ func TestErrorsPage(t *testing.T) {
 				if got := facts(err, f.typ); !slices.Equal(got, clean(row[2:])) {
 					t.Errorf("%v is\n%q\nand the page says\n%q", err, got, clean(row[2:]))
 				}
-				if phase := strings.TrimPrefix(name, "TimeoutError, "); phase != name {
+				if phase, ok := strings.CutPrefix(name, "TimeoutError, "); ok {
 					timeout, _ := errors.AsType[*resilient.TimeoutError](err)
 					if timeout == nil || !strings.HasPrefix(phase, string(timeout.Phase)) {
 						t.Errorf("%v", timeout)
