@@ -35,7 +35,7 @@
 //	  ErrBulkheadFull    *FullError: no permit in time
 //	  ErrCircuitOpen     *OpenError: the breaker is open
 //	  ErrClosed          *ClosedError: the client is closed
-//	                     *PausedError, *LateError: by choice, see [RetryConfig]
+//	                     *PausedError, *LateError: by choice, see RetryConfig
 //	ErrTimeout           *TimeoutError: it took too long; also context.DeadlineExceeded
 //	ErrTooLarge          *TooLargeError: the body is above MaxResponseBytes, if that is set
 //	context.Canceled     the caller gave up; with its cause, if it gave one
