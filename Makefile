@@ -7,7 +7,7 @@ LOC_MAX := 6700
 
 # Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
 # and those under e2e need more than Go.
-PINS := tools/lint tools/codegen tools/vuln
+PINS := tools/lint tools/codegen tools/ogen tools/swagger tools/buf tools/vuln
 MODULES ?= $(filter-out $(PINS) e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
 
 COUNT ?= 1
@@ -77,11 +77,21 @@ soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
 
 .PHONY: e2e
-e2e: foreign ## What needs more than Go and this tree
+e2e: foreign e2e-page ## What needs more than Go and this tree
 
 .PHONY: foreign
 foreign: ## Run others' test suites, net/http's among them, with every client wrapped; ARGS="-only sse"; -write for docs/foreign.md
 	@go -C e2e/foreign run . $(ARGS)
+
+.PHONY: e2e-page
+e2e-page: ## Test the page in Chromium, which is installed from Debian's packages if it is missing
+	@e2e/page/chromium.sh
+	@cd e2e/page && go vet ./... && go test -count=1 -timeout=5m -v ./...
+
+.PHONY: screenshot
+screenshot: ## Write docs/page.png, the README's picture of the page: the demo's, after a minute
+	@e2e/page/chromium.sh
+	@cd e2e/page && go test -count=1 -run='^TestDemo$$' -screenshot=$(CURDIR)/docs/page.png ./...
 
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module
