@@ -251,10 +251,12 @@ func ExampleClient_HTTPClient_wrongTimeout() {
 	client := sber.HTTPClient()
 	client.Timeout = 100 * time.Millisecond // wrong
 	_, err = client.Get(bank.URL)
-	if timeout, ok := errors.AsType[*resilient.TimeoutError](err); ok {
-		fmt.Println("the bound that fired:", timeout.Phase)
-	}
-	// Output: the bound that fired: deadline
+	timeout, _ := errors.AsType[*resilient.TimeoutError](err)
+	fmt.Println("a deadline:", errors.Is(err, context.DeadlineExceeded))
+	fmt.Println("a bound of the client's:", timeout != nil && timeout.Phase != resilient.PhaseDeadline)
+	// Output:
+	// a deadline: true
+	// a bound of the client's: false
 }
 
 func ExampleFromEnv() {
