@@ -6,9 +6,9 @@ MUTATED := ./internal/exchange ./semaphore
 LOC_MAX := 6700
 
 # Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
-# and those under e2e need more than Go.
+# those under e2e need more than Go, and examples builds half of the ecosystem: make examples.
 PINS := tools/lint tools/codegen tools/ogen tools/swagger tools/buf tools/vuln
-MODULES ?= $(filter-out $(PINS) e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
+MODULES ?= $(filter-out $(PINS) examples e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
 
 COUNT ?= 1
 FUZZTIME ?= 10s
@@ -75,6 +75,10 @@ isolation: ## Measure what one dead partner costs the calls of 19 others, on a q
 soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
+
+.PHONY: examples
+examples: ## Test, lint and regenerate the examples of other libraries' clients, which takes minutes the first time
+	@$(MAKE) --no-print-directory test lint generate-check MODULES=examples
 
 .PHONY: e2e
 e2e: foreign e2e-page ## What needs more than Go and this tree

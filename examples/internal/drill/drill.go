@@ -120,7 +120,12 @@ func Run(t *testing.T, d Drill) {
 	d.Requests = cmp.Or(d.Requests, 1)
 	open := func(t *testing.T, cfg resilient.Config) (*Bank, Call) {
 		b := Open(t, d.Server, cfg, d.Options...)
-		return b, d.Connect(t, b.Client, b.URL())
+		call := d.Connect(t, b.Client, b.URL())
+		return b, func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 20*time.Second) // a library that is not over our client would hang for ever
+			defer cancel()
+			return call(ctx)
+		}
 	}
 	t.Run("works", func(t *testing.T) {
 		b, call := open(t, resilient.Config{})
