@@ -80,8 +80,12 @@ soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and
 examples: ## Test, lint and regenerate the examples of other libraries' clients, which takes minutes the first time
 	@$(MAKE) --no-print-directory test lint generate-check MODULES=examples
 
+.PHONY: e2e-monitoring
+e2e-monitoring: ## Judge monitoring/ with promtool and with a Prometheus that scrapes the demo; needs Debian's prometheus, or is skipped
+	@go -C e2e/monitoring run .
+
 .PHONY: e2e
-e2e: foreign e2e-page ## What needs more than Go and this tree
+e2e: foreign e2e-page e2e-monitoring ## What needs more than Go and this tree
 
 .PHONY: foreign
 foreign: ## Run others' test suites, net/http's among them, with every client wrapped; ARGS="-only sse"; -write for docs/foreign.md

@@ -34,8 +34,9 @@ type Client struct {
 	foreign  *transport.Timeouts // over any other
 	base     http.RoundTripper   // WithBase's; nil: the own one, which is a pool of stats
 	chain    http.RoundTripper
-	health   *health // nil without a probe
-	disown   func()  // takes sem out of the registry's bulkheads
+	layers   http.RoundTripper // chain without WithOuter's, which need not know how to close connections
+	health   *health           // nil without a probe
+	disown   func()            // takes sem out of the registry's bulkheads
 
 	foreigners []http.RoundTripper // that it uses: WithBase's and Wrap's; guarded by the lock of bases
 
@@ -68,10 +69,11 @@ func newClient(name string, cfg Config, o *options, reg *Registry) *Client {
 	c.timeouts, c.foreign = transport.NewTimeouts(name, cfg), transport.NewForeignTimeouts(name, cfg)
 	if c.base == nil {
 		c.stats.swap(c.newPool(cfg))
-		c.chain = transport.Chain((*ownBase)(c), c.retry.Wrap, c.stats.pooled.Wrap, c.guard(), c.breaker.Wrap, c.timeouts.Wrap)
+		c.layers = transport.Chain((*ownBase)(c), c.retry.Wrap, c.stats.pooled.Wrap, c.guard(), c.breaker.Wrap, c.timeouts.Wrap)
 	} else {
-		c.chain = c.over(c.base)
+		c.layers = c.over(c.base)
 	}
+	c.chain = transport.Chain(c.layers, o.outer...)
 	c.health = newHealth(c)
 	return c
 }
@@ -82,7 +84,7 @@ func limits(cfg Config) semaphore.Limits {
 
 // over puts the layers around a base that is not ours.
 func (c *Client) over(base http.RoundTripper) http.RoundTripper {
-	return transport.Chain(base, c.retry.Wrap, c.stats.layer.Wrap, c.guard(), c.breaker.Wrap, c.foreign.Wrap)
+	return transport.Chain(c.opts.wrap(base), c.retry.Wrap, c.stats.layer.Wrap, c.guard(), c.breaker.Wrap, c.foreign.Wrap)
 }
 
 // guard is the bulkhead, or what only observes it.
@@ -131,7 +133,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) { return c
 
 // CloseIdleConnections closes the connections that are not in use.
 func (c *Client) CloseIdleConnections() {
-	(&http.Client{Transport: c.chain}).CloseIdleConnections()
+	(&http.Client{Transport: c.layers}).CloseIdleConnections()
 }
 
 // HTTPClient returns a new *http.Client over c, for those that want one, each
@@ -153,7 +155,11 @@ func (c *Client) Wrap(base http.RoundTripper) (http.RoundTripper, error) {
 	if err := cmp.Or(checkBase("Wrap", base), use(c, base)); err != nil {
 		return nil, err
 	}
-	return c.over(base), nil
+	layers := c.over(base)
+	if len(c.opts.outer) == 0 {
+		return layers, nil
+	}
+	return &inside{transport.Chain(layers, c.opts.outer...), layers}, nil
 }
 
 // logger returns where c logs.
@@ -211,6 +217,6 @@ func (c *Client) finish() {
 		defer close(c.drained) // also if a base of the user's panics
 		release(c)
 		c.reg.remove(c)
-		closeIdle(c.chain, c.cfg.Load().Protocol)
+		closeIdle(c.layers, c.cfg.Load().Protocol)
 	})
 }

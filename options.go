@@ -25,7 +25,9 @@ type options struct {
 	logger     *slog.Logger
 	classify   transport.Classifier
 	streams    func(*http.Request) bool
-	transition func(Transition)
+	transition []func(Transition)
+	outer      []transport.Layer
+	inner      []transport.Layer
 	observe    bool
 	probe      func(context.Context) error
 	probeURL   string
@@ -81,11 +83,60 @@ func WithStreams(f func(*http.Request) bool) Option {
 	return option("WithStreams", f == nil, func(o *options) { o.streams = f })
 }
 
-// OnStateChange sets a func that is called after each transition of the
+// OnStateChange adds a func that is called after each transition of the
 // breaker, in order and outside of every lock. A panic in it is dropped. It
-// delays the caller whose exchange made the transition.
+// delays the caller whose exchange made the transition. Given several times, each
+// func is called, in the order given.
 func OnStateChange(f func(Transition)) Option {
-	return option("OnStateChange", f == nil, func(o *options) { o.transition = f })
+	return option("OnStateChange", f == nil, func(o *options) { o.transition = append(o.transition, f) })
+}
+
+// WithOuter adds a layer of yours around all of the client's: for tracing, or what
+// has to see refusals. It sees a call once, however many attempts that takes,
+// and also those that go through [Client.Wrap]. Given several times, the first
+// is the outermost.
+//
+// It must keep what [http.RoundTripper] asks, and hand errors on, as they are or
+// wrapped.
+func WithOuter(l transport.Layer) Option {
+	return option("WithOuter", l == nil, func(o *options) { o.outer = append(o.outer, l) })
+}
+
+// WithInner adds a layer of yours between the client's and the transport below
+// them: for tracing, signing, or a header of each attempt. It sees what
+// is really sent, each attempt of a retry as a request of its own, and not what
+// is refused. Given several times, the first is the outermost.
+//
+// It is put around every transport that the client uses: its own, the one of
+// WithBase, and those of [Client.Wrap]. Its own ones (Reconfigure may
+// make another) it is given as the [*http.Transport] that each is, before the first use, and may
+// change how that one dials. All others it is given as something that can
+// only be called.
+//
+// It must send each request at most once, and hand errors on, as they are or
+// wrapped: [NotSent] believes them. What sends a request again belongs
+// around the client, or into a transport of WithBase, of which nothing is believed.
+func WithInner(l transport.Layer) Option {
+	return option("WithInner", l == nil, func(o *options) { o.inner = append(o.inner, l) })
+}
+
+// An inside is a transport with the layers of WithInner around it. Those need not know how to close connections.
+type inside struct {
+	http.RoundTripper
+	base http.RoundTripper
+}
+
+// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the base.
+func (i *inside) CloseIdleConnections() {
+	(&http.Client{Transport: i.base}).CloseIdleConnections()
+}
+
+// wrap puts the layers of WithInner around a transport that is not the client's own.
+func (o *options) wrap(base http.RoundTripper) http.RoundTripper {
+	if len(o.inner) == 0 {
+		return base
+	}
+	return &inside{transport.Chain(&inside{base, base}, o.inner...), base}
 }
 
 func option(name string, isNil bool, set func(*options)) Option {

@@ -14,6 +14,7 @@ import (
 // idle connections once more, and none after it can revive it.
 type pool struct {
 	*http.Transport
+	send     http.RoundTripper // it, with the layers of WithInner around it
 	protocol config.Protocol
 	users    int  // guarded by the lock of stats, as is retired
 	retired  bool // another is in its place
@@ -28,8 +29,11 @@ func (c *Client) newPool(cfg Config) *pool {
 	if c.opts.proxy != nil {
 		t.Proxy = c.opts.proxy
 	}
-	return &pool{Transport: t, protocol: cfg.Protocol}
+	return &pool{Transport: t, send: transport.Chain(t, c.opts.inner...), protocol: cfg.Protocol}
 }
+
+// RoundTrip is the transport's, seen through the layers of WithInner.
+func (p *pool) RoundTrip(req *http.Request) (*http.Response, error) { return p.send.RoundTrip(req) }
 
 // samePool reports whether the transports of a and b are alike.
 func samePool(a, b Config) bool {

@@ -52,9 +52,15 @@ func (c *Client) transition(t Transition) {
 		attrs = append(attrs, slog.String("reason", t.Reason), slog.Float64("failure_rate", t.FailureRate))
 	}
 	c.logger().Warn("circuit breaker "+t.To, attrs...)
-	if c.opts.transition != nil {
-		c.opts.transition(t)
+	for _, f := range c.opts.transition {
+		tell(f, t)
 	}
+}
+
+// tell keeps a panic of one hook from the others.
+func tell(f func(Transition), t Transition) {
+	defer func() { _ = recover() }()
+	f(t)
 }
 
 // retried counts what the retry layer did, and logs it at level Debug.
