@@ -6,9 +6,9 @@ MUTATED := ./internal/exchange ./semaphore
 LOC_MAX := 6700
 
 # Every module of this tree with packages of its own, the root first. Those that only pin a tool have none,
-# and those under e2e need more than Go.
-PINS := tools/lint tools/codegen tools/vuln
-MODULES ?= $(filter-out $(PINS) e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
+# those under e2e need more than Go, and examples builds half of the ecosystem: make examples.
+PINS := tools/lint tools/codegen tools/ogen tools/swagger tools/buf tools/vuln
+MODULES ?= $(filter-out $(PINS) examples e2e e2e/%,$(patsubst %/go.mod,%,$(patsubst go.mod,.,$(wildcard go.mod */go.mod */*/go.mod))))
 
 COUNT ?= 1
 FUZZTIME ?= 10s
@@ -76,20 +76,47 @@ soak: export RESILIENT_SOAK := $(SOAK)
 soak: ## A mixed load with all faults on for SOAK=10m: counts are conserved, and nothing grows
 	go test -count=1 -timeout=1h -run='^TestSoak$$' -v .
 
+.PHONY: examples
+examples: ## Test, lint and regenerate the examples of other libraries' clients, which takes minutes the first time
+	@$(MAKE) --no-print-directory test lint generate-check MODULES=examples
+
 .PHONY: e2e-monitoring
 e2e-monitoring: ## Judge monitoring/ with promtool and with a Prometheus that scrapes the demo; needs Debian's prometheus, or is skipped
 	@go -C e2e/monitoring run .
 
 .PHONY: e2e
-e2e: foreign e2e-monitoring ## What needs more than Go and this tree
+e2e: foreign e2e-page e2e-monitoring ## What needs more than Go and this tree
 
 .PHONY: foreign
 foreign: ## Run others' test suites, net/http's among them, with every client wrapped; ARGS="-only sse"; -write for docs/foreign.md
 	@go -C e2e/foreign run . $(ARGS)
 
+.PHONY: e2e-page
+e2e-page: ## Test the page in Chromium, which is installed from Debian's packages if it is missing
+	@e2e/page/chromium.sh
+	@cd e2e/page && go vet ./... && go test -count=1 -timeout=5m -v ./...
+
+.PHONY: screenshot
+screenshot: ## Write docs/page.png, the README's picture of the page: the demo's, after a minute
+	@e2e/page/chromium.sh
+	@cd e2e/page && go test -count=1 -run='^TestDemo$$' -screenshot=$(CURDIR)/docs/page.png ./...
+
 .PHONY: lint
 lint: ## Run the pinned golangci-lint over every module
 	$(call each,$(LINT) run --config=$(CURDIR)/.golangci.yml ./...)
+
+.PHONY: api
+api: ## List the library's exported API again, in api
+	@go -C tools/apicheck run . -C $(CURDIR) -write
+
+.PHONY: api-check
+api-check: ## Fail if the API is not as api lists it, or breaks users of the last tag; api/breaks.txt lists what is meant to
+	@go -C tools/apicheck run . -C $(CURDIR)
+
+.PHONY: habits
+habits: ## Run resilientvet, our own analyzers of calls to external systems, over every module
+	@go -C cmd/resilientvet build -o $(CURDIR)/.cache/resilientvet .
+	$(call each,go vet -vettool=$(CURDIR)/.cache/resilientvet ./...)
 
 .PHONY: deps
 deps: ## Fail if the library has a module or a licence that docs/dependencies.md does not have; ARGS=-write writes it

@@ -14,27 +14,33 @@ import (
 	"github.com/resilient-go/resilient/transport"
 )
 
-// What errors.Is finds. See the package's comment.
+// What errors.Is finds. The package's comment shows how they belong together.
 var (
-	ErrUnavailable  = semaphore.ErrUnavailable
-	ErrBulkheadFull = semaphore.ErrBulkheadFull
-	ErrCircuitOpen  = transport.ErrCircuitOpen
-	ErrTimeout      = transport.ErrTimeout
-	ErrTooLarge     = transport.ErrTooLarge
+	ErrUnavailable  = semaphore.ErrUnavailable  // the system was not called: full, open, closed, paused, too late
+	ErrBulkheadFull = semaphore.ErrBulkheadFull // a [FullError]
+	ErrCircuitOpen  = transport.ErrCircuitOpen  // an [OpenError]
+	ErrTimeout      = transport.ErrTimeout      // a [TimeoutError]
+	ErrTooLarge     = transport.ErrTooLarge     // a [TooLargeError]
 	ErrClosed       = errors.New("client closed")
-	ErrNotFound     = semaphore.ErrNotFound
-	ErrDuplicate    = semaphore.ErrDuplicate
+	ErrNotFound     = semaphore.ErrNotFound  // a [NotFoundError]
+	ErrDuplicate    = semaphore.ErrDuplicate // a [DuplicateError]
 )
 
 // The errors of the layers. They are aliases, so that a caller needs only this package.
 type (
-	FullError    = semaphore.FullError
-	OpenError    = transport.OpenError
+	// FullError: no permit came free in time. See [semaphore.FullError].
+	FullError = semaphore.FullError
+	// OpenError: the breaker is open. See [transport.OpenError].
+	OpenError = transport.OpenError
+	// TimeoutError: a bound fired, and which. See [transport.TimeoutError].
 	TimeoutError = transport.TimeoutError
-	PausedError  = transport.PausedError
-	LateError    = transport.LateError
-	RetryError   = transport.RetryError
-
+	// PausedError: the system has asked to be left alone. See [transport.PausedError].
+	PausedError = transport.PausedError
+	// LateError: too little is left of the caller's deadline. See [transport.LateError].
+	LateError = transport.LateError
+	// RetryError: an answer was given up for an attempt that was refused. See [transport.RetryError].
+	RetryError = transport.RetryError
+	// TooLargeError: the body is above MaxResponseBytes. See [transport.TooLargeError].
 	TooLargeError = transport.TooLargeError
 )
 

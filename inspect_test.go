@@ -2,6 +2,8 @@ package resilient_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -11,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/resilient-go/resilient"
 	"github.com/resilient-go/resilient/internal/testserver"
@@ -102,6 +106,75 @@ func TestHandlerJSON(t *testing.T) {
 	})
 }
 
+// What the page asks for once a second: counts by the metrics' words and latency, no settings, one line.
+func TestHandlerLive(t *testing.T) {
+	inOne(t, setting{cfg: trips(2, permits(2))}, func(r *rig) {
+		r.server.Default(testserver.After(200*time.Millisecond, testserver.OK("")))
+		r.get(r.Context())
+		r.server.Default(testserver.After(2*time.Second, testserver.Status(503)))
+		r.get(r.Context())
+		r.get(r.Context())
+		if _, err := r.get(r.Context()); !errors.Is(err, resilient.ErrCircuitOpen) {
+			r.Fatal(err)
+		}
+		if _, err := resilient.Execute(r.Context(), r.Client, func(context.Context) (int, error) { return 0, nil }); !errors.Is(err, resilient.ErrCircuitOpen) {
+			r.Fatal(err)
+		}
+		synctest.Wait()
+		type counts struct {
+			Started              uint64
+			Requests, Executions map[string]uint64
+			Latency              struct {
+				Sum     float64 `json:"sum_seconds"`
+				Buckets map[string]uint64
+			}
+		}
+		type system struct {
+			Name   string
+			Counts counts
+			Config map[string]string
+		}
+		var all struct{ Systems []system }
+		var one system
+		for target, v := range map[string]any{"/?format=live": &all, "/sber?format=live": &one} {
+			w := inspected(r.T, r.reg.Handler(), target, "Accept", "text/html")
+			if err := json.Unmarshal(w.Body.Bytes(), v); err != nil || w.Header().Get("Content-Type") != "application/json; charset=utf-8" || strings.Count(w.Body.String(), "\n") != 1 {
+				r.Errorf("%v: %v %s", err, w.Header(), w.Body)
+			}
+		}
+		want := counts{Started: 4, Requests: map[string]uint64{"success": 1, "error_status": 2, "refused_open": 1}, Executions: map[string]uint64{"refused_open": 1}}
+		want.Latency.Sum, want.Latency.Buckets = 4.2, map[string]uint64{}
+		for bound := range strings.FieldsSeq("0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.15 0.25 0.5 1 2.5 5 7.5 10 30 60 120 300 +Inf") {
+			want.Latency.Buckets[bound] = map[string]uint64{"0.25": 1, "2.5": 2}[bound] // and nothing for the refusal
+		}
+		if d := cmp.Diff(system{Name: "sber", Counts: want}, one); d != "" {
+			r.Error(d)
+		}
+		if len(all.Systems) != 1 || !cmp.Equal(all.Systems[0], one) {
+			r.Errorf("%+v, and alone %+v", all, one)
+		}
+	})
+}
+
+// withoutOurs returns a page without the script and the style that its policy allows.
+func withoutOurs(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	body, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
+	for directive, open := range map[string]string{"script-src": `<script type="module">`, "style-src": "<style>"} {
+		before, rest, ok := strings.Cut(body, open)
+		if !ok {
+			continue // a page that needs none
+		}
+		text, after, _ := strings.Cut(rest, "</"+strings.TrimLeft(strings.Fields(strings.Trim(open, ">"))[0], "<")+">")
+		sum := sha256.Sum256([]byte(text))
+		if want := directive + " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, want) {
+			t.Errorf("%s is not in %s", want, policy)
+		}
+		body = before + after
+	}
+	return body
+}
+
 // A page for browsers, JSON for others, as ?format says if it does; nothing from elsewhere; everything escaped.
 func TestHandlerPage(t *testing.T) {
 	reg := resilient.NewRegistry(resilient.WithMaxTotalConns(100))
@@ -123,8 +196,8 @@ func TestHandlerPage(t *testing.T) {
 		if w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: %v", target, w.Header())
 		}
-		if !strings.HasPrefix(body, "<!doctype html>") || strings.Contains(body, "<script") || regexp.MustCompile(`(?i)(src|href)="?(https?:)?//`).MatchString(body) ||
-			!strings.Contains(body, `http-equiv="refresh"`) {
+		if !strings.HasPrefix(body, "<!doctype html>") || strings.Contains(withoutOurs(t, w), "<script") || regexp.MustCompile(`(?i)(src|href)="?(https?:)?//`).MatchString(body) ||
+			!strings.Contains(body, `<noscript><meta http-equiv="refresh"`) {
 			t.Errorf("%s: %s", target, body)
 		}
 	}

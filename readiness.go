@@ -29,7 +29,7 @@ func (g *Registry) Readiness(required ...string) http.Handler {
 		if !ready {
 			status = http.StatusServiceUnavailable
 		}
-		writeJSON(w, status, report)
+		writeJSON(w, status, report, "  ")
 	})
 }
 
@@ -37,7 +37,7 @@ func (g *Registry) Readiness(required ...string) http.Handler {
 // at the systems: to start the service anew heals no partner.
 func (g *Registry) Liveness() http.Handler {
 	return readOnly(func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, readinessReport{Status: "alive"})
+		writeJSON(w, http.StatusOK, readinessReport{Status: "alive"}, "  ")
 	})
 }
 
@@ -99,12 +99,12 @@ func detail(h HealthState) healthDetail {
 	return d
 }
 
-// readOnly refuses what is not GET or HEAD, keeps the answer out of caches, and allows a browser nothing.
+// readOnly refuses what is not GET or HEAD, keeps the answer out of caches, and allows a browser nothing; a page adds what it needs.
 func readOnly(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
 		head.Set("Cache-Control", "no-store")
-		head.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+pageStyle)
+		head.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		head.Set("Referrer-Policy", "no-referrer")
 		head.Set("X-Content-Type-Options", "nosniff")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -116,10 +116,10 @@ func readOnly(h http.HandlerFunc) http.Handler {
 	})
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, status int, v any, indent string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
+	e.SetIndent("", indent)
 	_ = e.Encode(v) // the reader has gone
 }

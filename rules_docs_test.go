@@ -20,7 +20,7 @@ import (
 	"github.com/resilient-go/resilient/config"
 )
 
-// surroundings are what the snippets of docs/rules.md stand in: a service with an adapter over a generated client.
+// surroundings are what the snippets of the pages stand in: a service with an adapter over a generated client.
 const surroundings = `
 type (
 	Order   struct{ ID string }
@@ -39,6 +39,7 @@ type (
 	}
 	span interface{ SetAttributes(...keyValue) }
 	keyValue struct{}
+	Payment  struct{ ID string }
 )
 
 func (*Bank) token(context.Context, Order) (token string, err error)
@@ -64,11 +65,25 @@ var (
 	db                          *sql.DB
 	logger                      *slog.Logger
 	alert                       func(system, from, to string)
+
+	petstore struct {
+		NewClientWithResponses func(server string, opts ...bankOption) (*bankClient, error)
+		WithHTTPClient         func(doer interface{ Do(*http.Request) (*http.Response, error) }) bankOption
+	}
+	sdk          struct{ HTTPClient *http.Client }
+	sdkTransport http.RoundTripper
+	url          string
+	mux          *http.ServeMux
+	queue        struct{ Later func(context.Context, Order) (Payment, error) }
+	a            struct {
+		login func(context.Context) (string, error)
+		pay   func(context.Context, string, Order) (Payment, error)
+	}
 )
 `
 
 // surroundingImports are the packages that snippets may use.
-var surroundingImports = []string{"context", "database/sql", "errors", "fmt", "log/slog", "net/http", "os", "strconv", "sync/atomic", "time",
+var surroundingImports = []string{"context", "database/sql", "errors", "fmt", "io", "log", "log/slog", "net/http", "os", "strconv", "sync/atomic", "time",
 	"github.com/prometheus/client_golang/prometheus", public[0], public[1], public[2], public[3]}
 
 // A snippet is code of a page.
@@ -222,7 +237,7 @@ func compile(imports types.Importer, code string) error {
 	around := fmt.Sprintf(surroundings, pay)
 	files := token.NewFileSet()
 	if _, err := parser.ParseFile(files, "", "package p\n"+code, 0); err != nil {
-		code = `func _(ctx context.Context, err error, cfg resilient.Config, req *http.Request, reg *resilient.Registry, sber *resilient.Client, client *http.Client, b *Bank) error {
+		code = `func _(ctx context.Context, err error, cfg resilient.Config, req *http.Request, reg *resilient.Registry, sber *resilient.Client, client *http.Client, b *Bank, w http.ResponseWriter) error {
 			{
 			` + code + "}\nreturn nil\n}\n"
 	}

@@ -43,7 +43,7 @@
 //
 // Where two defaults are named, the larger one holds. The 0.8 is rounded down,
 // and at least 1. In a file the names are those of the environment in lower case,
-// with what follows BULKHEAD_ or BREAKER_ nested: breaker: {open_for: 10s}.
+// with what follows BULKHEAD_, BREAKER_ or RETRY_ nested: breaker: {open_for: 10s}.
 //
 // # Validation
 //

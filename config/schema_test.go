@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write schema.json")
+var update = flag.Bool("update", false, "write schema.json and docs/configuration.md")
 
 // The schema is made here, from the table, so that programs need not carry what makes it.
 func TestSchema(t *testing.T) {

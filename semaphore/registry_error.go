@@ -9,11 +9,11 @@ import (
 
 // What the errors of a [Registry] match.
 var (
-	ErrNotFound  = errors.New("no such bulkhead")
-	ErrDuplicate = errors.New("bulkhead exists")
-	ErrConflict  = errors.New("bulkhead exists with other limits")
-	ErrInUse     = errors.New("bulkhead in use")
-	ErrOwned     = errors.New("it has an owner, who alone changes it: a client by its Reconfigure")
+	ErrNotFound  = errors.New("no such bulkhead")                                                   // a [NotFoundError]
+	ErrDuplicate = errors.New("bulkhead exists")                                                    // a [DuplicateError]
+	ErrConflict  = errors.New("bulkhead exists with other limits")                                  // a [ConflictError]
+	ErrInUse     = errors.New("bulkhead in use")                                                    // an [InUseError]
+	ErrOwned     = errors.New("it has an owner, who alone changes it: a client by its Reconfigure") // see [Registry.Own]
 )
 
 // A NotFoundError says that a [Registry] has no bulkhead of that name. It matches [ErrNotFound].

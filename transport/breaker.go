@@ -68,7 +68,7 @@ func (b *Breaker) Reconfigure(cfg config.Config) (pending bool) {
 	return b.renew(settingsOf(cfg))
 }
 
-// Wrap is a [Layer].
+// Wrap returns next behind this layer: it is a [Layer], to be given to [Chain].
 func (b *Breaker) Wrap(next http.RoundTripper) http.RoundTripper { return b.layer.Wrap(next) }
 
 // Allow admits a call that is no HTTP exchange, or refuses it with an

@@ -78,7 +78,7 @@ func (r *Retry) Peek(f func() error) { r.peek = f }
 // attempts after them is for the layers below to say, which are to refuse them.
 func (r *Retry) Close() { r.end() }
 
-// Wrap is a [Layer].
+// Wrap returns next behind this layer: it is a [Layer], to be given to [Chain].
 func (r *Retry) Wrap(next http.RoundTripper) http.RoundTripper { return &retrying{r, next} }
 
 // A retrying is a Retry around next.

@@ -4,16 +4,16 @@ import "time"
 
 // The states of a Breaker.
 const (
-	Closed       = "closed"
-	Open         = "open"
-	HalfOpen     = "half_open"
-	ForcedOpen   = "forced_open"
-	ForcedClosed = "forced_closed"
+	Closed       = "closed"        // calls go through, and are counted
+	Open         = "open"          // calls are refused, for OpenFor
+	HalfOpen     = "half_open"     // HalfOpenProbes calls go through, others are refused
+	ForcedOpen   = "forced_open"   // calls are refused, by hand
+	ForcedClosed = "forced_closed" // calls go through whatever fails, by hand
 )
 
 // BreakerState is what [Breaker.State] returns.
 type BreakerState struct {
-	State     string    // one of the constants above
+	State     string    // Closed, Open, HalfOpen, ForcedOpen or ForcedClosed
 	OpenUntil time.Time // when probes are let through, or a forced state ends; zero if it is neither or has no end
 
 	// Why the breaker opened last: one of the reasons of Transition, and the share

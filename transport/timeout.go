@@ -90,7 +90,7 @@ func newTimeouts(system string, own bool) *Timeouts {
 	return t
 }
 
-// Wrap is a [Layer].
+// Wrap returns next behind this layer: it is a [Layer], to be given to [Chain].
 func (t *Timeouts) Wrap(next http.RoundTripper) http.RoundTripper { return t.layer.Wrap(next) }
 
 func (t *Timeouts) begin(x *exchange.Exchange, h *exchange.Hold) error {

@@ -14,10 +14,10 @@ type Transition struct {
 
 // The reasons of a Transition.
 const (
-	FailureRatio        = "failure_ratio"
-	ConsecutiveFailures = "consecutive_failures"
-	FailedProbe         = "failed_probe"
-	Forced              = "forced"
+	FailureRatio        = "failure_ratio"        // of at least MinRequests in the window, so many had failed
+	ConsecutiveFailures = "consecutive_failures" // so many had failed in a row
+	FailedProbe         = "failed_probe"         // a half-open breaker's, which opened it again
+	Forced              = "forced"               // by hand
 )
 
 // OnTransition sets a func that is called after each transition, in order and

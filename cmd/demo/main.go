@@ -33,7 +33,8 @@ compares them. Takes about half a minute, or more on a machine that stalls, wher
 what was measured over resilient clients is measured again (twice at most).
 
   -serve     play it over and over, with the resilient clients only, until
-             interrupted, with Prometheus metrics on http://127.0.0.1:PORT/metrics
+             interrupted, with a live page of their states on
+             http://127.0.0.1:PORT/ and Prometheus metrics on /metrics there
   -port n    the port of -serve; 0 takes any free one (default 2112)
 
 Exit status: 0 all promises were kept; 1 one was not (it says which), or the

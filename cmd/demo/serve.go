@@ -16,7 +16,7 @@ import (
 )
 
 // serve plays the script over and over, with the resilient clients only, and
-// offers their metrics, until ctx ends.
+// offers their metrics and the page of their states, until ctx ends.
 func serve(ctx context.Context, port uint, out *os.File) error {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector())
@@ -41,6 +41,8 @@ func serve(ctx context.Context, port uint, out *os.File) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("/debug/resilient/", http.StripPrefix("/debug/resilient", reg.Handler()))
+	mux.Handle("/{$}", http.RedirectHandler("/debug/resilient/", http.StatusFound))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	defer server.Close()
 	go func() { _ = server.Serve(listener) }() // until Close
@@ -48,7 +50,7 @@ func serve(ctx context.Context, port uint, out *os.File) error {
 	if err := printIntroduction(out); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nmetrics on http://%s/metrics, until interrupted\n\n", listener.Addr())
+	fmt.Fprintf(out, "\nthe states live on http://%[1]s/debug/resilient/, metrics on http://%[1]s/metrics, until interrupted\n\n", listener.Addr())
 	s, v := newStage(p, c), newView(out)
 	for {
 		if err := s.play(ctx, v); err != nil {

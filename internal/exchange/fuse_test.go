@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,7 +73,8 @@ var foreigners = map[string]struct {
 	wraps  bool // the body, so that an outer exchange does not end with the inner one
 	inner  int  // exchanges
 }{
-	"passes on": {func(next http.RoundTripper) trip { return next.RoundTrip }, false, 1},
+	"passes on":          {func(next http.RoundTripper) trip { return next.RoundTrip }, false, 1},
+	"passes on, limited": {func(next http.RoundTripper) trip { return next.RoundTrip }, false, 1},
 	"wraps the body": {func(next http.RoundTripper) trip {
 		return func(req *http.Request) (*http.Response, error) {
 			resp, err := next.RoundTrip(req)
@@ -127,7 +129,11 @@ func TestForeignBetween(t *testing.T) {
 		between := func(t *testing.T, s *system) (outer, inner *rig) {
 			inner = newRig(t, s.base, "slot", "bound")
 			inner.total = 3 * time.Second
-			return newRig(t, c.around(inner), "watch", "permit"), inner
+			outer = newRig(t, c.around(inner), "watch", "permit")
+			if strings.HasSuffix(name, "limited") { // the inner body is found behind the limit's
+				outer = newRig(t, c.around(inner), "watch", "limit")
+			}
+			return outer, inner
 		}
 		both(t, name+"/read", testserver.OK("abc"), func(t *testing.T, s *system) {
 			outer, inner := between(t, s)

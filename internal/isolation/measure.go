@@ -59,7 +59,7 @@ func measure(ctx context.Context, p plan, guarded, fault bool) (r result, err er
 	reg := resilient.NewRegistry()
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = s.dial
-	shared := &http.Client{Transport: base, Timeout: 7 * time.Second}
+	shared := &http.Client{Transport: base, Timeout: 7 * time.Second} //resilient:ignore what is measured against: one client for all systems
 	defer base.CloseIdleConnections()
 	for i := range p.Systems {
 		server, err := testserver.Start(testserver.Options{Handler: testserver.After(p.Takes, testserver.OK(strings.Repeat("ok", 500)))})

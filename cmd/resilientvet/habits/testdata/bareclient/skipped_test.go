@@ -1,0 +1,10 @@
+package bareclient
+
+import (
+	"net/http"
+	"testing"
+)
+
+func Test(t *testing.T) {
+	http.Get(bankURL)
+}

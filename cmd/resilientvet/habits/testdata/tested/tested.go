@@ -1,0 +1,2 @@
+// Package tested has a test with a bare client.
+package tested
