@@ -322,7 +322,7 @@ func TestResends(t *testing.T) {
 			}
 			r.has(all[i], map[string]any{"http.request.resend_count": want.resend, "http.response.status_code": want.status, "error.type": want.word})
 		}
-		r.server.Next(http.RedirectHandler("/a", 302), http.RedirectHandler("/b", 302))
+		r.server.Next(http.RedirectHandler("/a", http.StatusFound), http.RedirectHandler("/b", http.StatusFound))
 		if err := r.get(r.Context()); err != nil {
 			r.Error(err)
 		}

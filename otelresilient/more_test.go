@@ -185,6 +185,9 @@ func TestUpgrade(t *testing.T) {
 	if _, ok := resp.Body.(interface{ CloseWrite() error }); !ok {
 		t.Error("it can't be half-closed")
 	}
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil { // a peer that says no more may still listen
+		t.Error(err)
+	}
 	if n := len(r.took()); n != 0 {
 		t.Errorf("%d spans have ended", n)
 	}

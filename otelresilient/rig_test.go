@@ -175,7 +175,7 @@ func (s span) events(keys ...string) (all []string) {
 		text := e.Name
 		for _, kv := range e.Attributes {
 			if slices.Contains(keys, string(kv.Key)) {
-				text += " " + kv.Value.Emit()
+				text += " " + kv.Value.String()
 			}
 		}
 		all = append(all, text)
@@ -211,7 +211,7 @@ func (r *rig) metrics() map[string]float64 {
 	all := map[string]float64{}
 	put := func(name string, set attribute.Set, v float64) {
 		for _, kv := range set.ToSlice() {
-			name += " " + string(kv.Key) + "=" + kv.Value.Emit()
+			name += " " + string(kv.Key) + "=" + kv.Value.String()
 		}
 		all[name] += v
 	}

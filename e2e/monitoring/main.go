@@ -141,7 +141,7 @@ func scrape(ctx context.Context, root, tmp, demo string) error {
 	case <-d.over:
 		return errors.New("the demo has ended")
 	case <-p.over:
-		return errors.Join(errors.New("Prometheus has ended"), p.said())
+		return errors.Join(errors.New("the Prometheus has ended"), p.said())
 	case <-ctx.Done():
 		return ctx.Err()
 	}
