@@ -13,8 +13,11 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/resilient-go/resilient"
+	"github.com/resilient-go/resilient/transport"
 )
 
 // A transport of one's own below the layers. It must be this client's alone.
@@ -230,4 +233,61 @@ func ExampleOnStateChange() {
 	// Output:
 	// closed → forced_open forced
 	// forced_open → closed
+}
+
+// A layer around the client sees each call once, refusals included; one below it sees what is really sent.
+func ExampleWithOuter() {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	told := func(where string) transport.Layer {
+		return func(next http.RoundTripper) http.RoundTripper {
+			return roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				fmt.Println(where)
+				return next.RoundTrip(req)
+			})
+		}
+	}
+	sber, err := resilient.NewRegistry().NewClient("sber", resilient.Config{},
+		resilient.WithOuter(told("called")), resilient.WithInner(told("sent")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sber.Close()
+	if resp, err := sber.HTTPClient().Get(server.URL); err == nil {
+		resp.Body.Close()
+	}
+	sber.ForceOpen(time.Hour)
+	_, err = sber.HTTPClient().Get(server.URL)
+	fmt.Println(errors.Is(err, resilient.ErrCircuitOpen))
+	// Output:
+	// called
+	// sent
+	// called
+	// true
+}
+
+// A header of each attempt, of which the caller's request knows nothing.
+func ExampleWithInner() {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println("attempt", r.Header.Get("X-Attempt"))
+	}))
+	defer server.Close()
+	attempt := func(next http.RoundTripper) http.RoundTripper {
+		return roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			req = req.Clone(req.Context()) // a RoundTripper does not change its request
+			req.Header.Set("X-Attempt", strconv.Itoa(resilient.Attempt(req.Context())))
+			return next.RoundTrip(req)
+		})
+	}
+	sber, err := resilient.NewRegistry().NewClient("sber", resilient.Config{}, resilient.WithInner(attempt))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sber.Close()
+	if resp, err := sber.HTTPClient().Get(server.URL); err == nil {
+		resp.Body.Close()
+	}
+	// Output: attempt 1
 }
