@@ -56,6 +56,9 @@ func overload(ctx context.Context, e effort) (*section, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s, %s: %w", partner.name, name, err)
 			}
+			if name == ours && l.answered == 0 {
+				return nil, errors.New("no call was answered")
+			}
 			late := "+" + nanos(float64(l.late))
 			if l.late < 0 {
 				late = "at once"
@@ -142,8 +145,5 @@ func loaded(all []caller, d time.Duration) (load, error) {
 	wg.Wait()
 	slices.Sort(took)
 	l.refused, l.late = len(took), quantile(took, 0.99)-busy.wait
-	if l.answered == 0 {
-		return l, errors.New("no call was answered")
-	}
 	return l, nil
 }
