@@ -52,7 +52,7 @@ func calls(ctx context.Context, e effort) (*section, error) {
 	}
 	s.table(rows...)
 	s.chart("calls", "CPU time of a call through each stack", barChart("A call without a network, ns of CPU time", bars))
-	const slower = "Most of it is what the table of the profile below shows: the breaker's two locks, the metrics' two, the watch on the caller's context. Leaving any of them out would leave out what it is for."
+	const slower = "The garbage collector and the exchange itself are most of it: see the profile below. Tried: one look at the clock for all who ask at the same moment (a tenth less), an exchange that fits the size class below (128 bytes less). What is left is the copy of the request, the watch on the caller's context, two locks each of breaker and metrics, and the silence around each Read; the goal takes a chain without executions, reload, streams and conserved counts."
 	s.ratioAtMost("a call without a network, all layers and metrics", t.ratio(ours, failsafe), 0.45, failsafe, slower)
 	s.ratioAtMost("the same", t.ratio(ours, byHand), 0.9, "the chain "+byHand, slower)
 	s.ratioAtMost("the same", t.ratio(ours, promOnly), 1.5, promOnly, slower)
@@ -188,7 +188,8 @@ func loopbackCounts(ctx context.Context, e effort, s *section) error {
 		if i == 2 {
 			limit = 11
 		}
-		s.atMost("allocations added to bare net/http over loopback, "+kind.name, added.allocs, limit, "", "")
+		s.atMost("allocations added to bare net/http over loopback, "+kind.name, added.allocs, limit, "",
+			"Without a network it is 8 exactly, and TestCostOverLoopback holds 8 here: what the server and net/http's own goroutines allocate differs by a fraction from run to run.")
 		if i < 2 {
 			s.atMost("bytes added, "+kind.name, added.bytes, 1536, " B", "")
 		}

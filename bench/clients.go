@@ -96,9 +96,9 @@ func idleClients(ctx context.Context, e effort) (*section, error) {
 		[]string{"after calls with every outcome" + unused, number(used) + " B"},
 	)
 	s.atMost("an idle client over its transport, never used", fresh, 1024, " B",
-		"A large part is gobreaker's window, the semaphore, the configuration (which State returns) and the counters.")
+		"It can't be met with these parts: gobreaker with its window, the semaphore, and the configuration that State returns are more than that by themselves. Without the retry's budget until it is used, and with one set of rules for all that read it, about 1 KB could go.")
 	s.atMost("an idle client over its transport, all series used", used, 3072, " B",
-		"It is a histogram of 168 bytes for each outcome, which is made when it is first needed.")
+		"Fifteen histograms of 168 bytes, each made when it is first needed, are 2.5 KB on top of the row above. Fewer buckets, or one histogram for the rare outcomes, would say less.")
 	s.atMost("heap that a scrape leaves behind, a client", max(0, scraped-fresh), 16, " B", "")
 	s.atMost(fmt.Sprintf("goroutines of %d idle clients", n), float64(extra), 0, "", "")
 
@@ -136,7 +136,7 @@ func idleClients(ctx context.Context, e effort) (*section, error) {
 		[]string{ours, nanos(t.perOp(ours).median / float64(m))},
 	)
 	s.ratioAtMost(fmt.Sprintf("making %d clients", m), t.ratio(ours, bare), 2.5, "bare",
-		"A client is a transport, which is the larger part, a breaker, a semaphore, its layers and its place in the registry; its name and configuration are checked.")
+		"The clone of a Transport is half a microsecond; the parts above are some hundred allocations, and the name and the configuration are checked. Tried: no look at all other clients for each new one (a fifth of what it was), no message for a rule that holds (half of that). The rest would need parts that are made when they are first used.")
 	return s, nil
 }
 
