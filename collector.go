@@ -179,7 +179,7 @@ func (v *view) pairs(words []string) []*dto.LabelPair {
 var systemLabel = "system"
 
 // A sample is a prometheus.Metric that is made for one scrape, as a distribution is. Those of client_golang check what can't
-// be wrong here, and take a map for each histogram: with many systems that was half of a scrape's time.
+// be wrong here, and take a map for each histogram: with many systems that was a quarter of a scrape's time.
 type sample struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair

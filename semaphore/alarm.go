@@ -9,8 +9,8 @@ import (
 var errWaited = errors.New("waited")
 
 // An alarm is one timer for all waiters of a queue whose deadlines are in the queue's order, as they are where all wait for the
-// same time: setting a timer of its own is the larger part of what a turn in the queue costs (measured: with a hundred waiters, 440 ns of 600).
-// Who is due before somebody in front of it has to do that. The alarm is guarded by the Semaphore's mu.
+// same time. With a timer for each, a turn in a queue of a hundred costs a third more (measured: 600 ns, not 440). Who is due
+// before somebody in front of it still has one of its own. The alarm is guarded by the Semaphore's mu.
 type alarm struct {
 	timer *time.Timer   // nil if nobody has waited yet
 	set   bool          // it will ring, at the latest when the first of its waiters is due
