@@ -160,19 +160,22 @@ func (h *health) run(ctx context.Context, ready chan struct{}) {
 		h.err, h.at = err, time.Now()
 		once()
 	}
-	stop := context.AfterFunc(ctx, func() {
+	ended := func() error {
 		if h.closed.Err() != nil {
-			result(&ClosedError{System: h.system, Started: true})
-			return
+			return &ClosedError{System: h.system, Started: true}
 		}
-		result(&TimeoutError{System: h.system, Phase: transport.PhaseTotal, Limit: healthTime})
-	})
+		return &TimeoutError{System: h.system, Phase: transport.PhaseTotal, Limit: healthTime}
+	}
+	stop := context.AfterFunc(ctx, func() { result(ended()) })
 	err := errors.New("the probe panicked or ended its goroutine")
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the probe panicked: %v", r)
 		}
 		if stop() {
+			if err != nil && ctx.Err() != nil { // a probe that heeds it may be quicker than we
+				err = ended()
+			}
 			result(err)
 		}
 		if h.closed.Err() != nil {
