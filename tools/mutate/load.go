@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,13 +23,14 @@ import (
 type pkg struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
-	DepOnly                 bool
+	DepOnly, Standard       bool
 	Module                  struct{ Dir string }
 
 	fset     *token.FileSet
 	names    []string         // of its files, relative to the module's root
 	files    map[string]*file // by name
 	importer types.Importer
+	info     types.Info
 	timeout  time.Duration
 }
 
@@ -40,8 +42,8 @@ type file struct {
 
 // load parses the packages and has what they import compiled, so that mutants can be type-checked without a build.
 func load(root string, patterns []string) ([]*pkg, error) {
-	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Module"}
-	list := exec.Command("go", append(args, patterns...)...)
+	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Standard,Module"}
+	list := exec.Command("go", slices.Concat(args, patterns, []string{"os", "strconv"})...) // these for the switchboard
 	list.Dir, list.Stderr = root, os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -58,7 +60,7 @@ func load(root string, patterns []string) ([]*pkg, error) {
 			return nil, err
 		}
 		exports[p.ImportPath] = p.Export
-		if p.DepOnly {
+		if p.DepOnly || p.Standard {
 			continue
 		}
 		p.importer = importer.ForCompiler(p.fset, "gc", open)
@@ -76,6 +78,15 @@ func load(root string, patterns []string) ([]*pkg, error) {
 			name = filepath.ToSlash(name)
 			p.names, p.files[name] = append(p.names, name), f
 		}
+		var trees []*ast.File
+		for _, name := range p.names {
+			trees = append(trees, p.files[name].tree)
+		}
+		p.info.Types = map[ast.Expr]types.TypeAndValue{}
+		conf := types.Config{Importer: p.importer}
+		if _, err := conf.Check(p.ImportPath, p.fset, trees, &p.info); err != nil {
+			return nil, err
+		}
 		pkgs = append(pkgs, p)
 	}
 }
@@ -84,30 +95,33 @@ func (p *pkg) offset(pos token.Pos) int { return p.fset.Position(pos).Offset }
 
 // viable says whether the mutant compiles. Where a variable or an import has lost its last use, it is kept in use.
 func (m *mutant) viable() bool {
-	errs := m.check()
+	errs := m.pkg.check(m.file, m.apply())
 	for _, err := range errs {
 		if !m.keepInUse(err.Error()) {
 			return false
 		}
 	}
-	return len(errs) == 0 || len(m.check()) == 0
+	return len(errs) == 0 || len(m.pkg.check(m.file, m.apply())) == 0
 }
 
-// check type-checks the package with the mutated file in place of the original one.
-func (m *mutant) check() (errs []error) {
-	var trees []*ast.File
-	for _, name := range m.pkg.names {
-		tree := m.pkg.files[name].tree
-		if name == m.file {
-			var err error
-			if tree, err = parser.ParseFile(m.pkg.fset, name, m.apply(), parser.SkipObjectResolution); err != nil {
+// check type-checks the package with another source of one of its files, and what all mutants together need.
+func (p *pkg) check(changed string, source []byte) (errs []error) {
+	board, err := parser.ParseFile(p.fset, "mutant_switchboard.go", fmt.Sprintf(switchboard, p.files[changed].tree.Name), 0)
+	if err != nil {
+		return []error{err}
+	}
+	trees := []*ast.File{board}
+	for _, name := range p.names {
+		tree := p.files[name].tree
+		if name == changed {
+			if tree, err = parser.ParseFile(p.fset, name, source, parser.SkipObjectResolution); err != nil {
 				return []error{err}
 			}
 		}
 		trees = append(trees, tree)
 	}
-	conf := types.Config{Importer: m.pkg.importer, Error: func(err error) { errs = append(errs, err) }}
-	_, _ = conf.Check(m.pkg.ImportPath, m.pkg.fset, trees, nil) // its error is the first of errs
+	conf := types.Config{Importer: p.importer, Error: func(err error) { errs = append(errs, err) }}
+	_, _ = conf.Check(p.ImportPath, p.fset, trees, nil) // its error is the first of errs
 	return errs
 }
 

@@ -2,9 +2,11 @@
 //
 //	go -C tools run ./mutate -C .. ./internal/exchange ./semaphore
 //
-// A mutant negates a condition, deletes a statement, drops a case or moves a comparison's boundary. It is caught when a test
+// A mutant negates a condition, deletes a statement, drops a case, moves a comparison's boundary, makes a whole number one
+// more or less, or returns something else: nothing, the opposite, two results in each other's place. It is caught when a test
 // of its package fails or hangs, or else one of the whole module. The tree is never written to: mutants reach the go command
-// as overlays. Survivors that change nothing a test could see are argued for in a file, and not counted.
+// as overlays, most of them together, each behind a switch. Survivors that change nothing a test could see are argued for in a
+// file, and not counted.
 // The exit status is 1 when fewer than -min percent of the viable, unargued mutants are caught.
 package main
 
@@ -25,7 +27,7 @@ import (
 type options struct {
 	root, argued, filter string
 	least                float64
-	list                 bool
+	list, each           bool
 	sample, jobs         int
 	seed                 uint64
 	grace                time.Duration
@@ -38,6 +40,7 @@ func main() {
 	flag.StringVar(&o.filter, "run", "", "only mutants whose line in -list matches this regular expression")
 	flag.Float64Var(&o.least, "min", 95, "least percentage of viable, unargued mutants caught")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
+	flag.BoolVar(&o.each, "each", false, "build each mutant by itself, which takes longer, and changes nothing else in its file")
 	flag.IntVar(&o.sample, "sample", 0, "only so many mutants, chosen at random; 0 = all")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of -sample")
 	flag.IntVar(&o.jobs, "j", runtime.NumCPU(), "mutants tested at the same time")

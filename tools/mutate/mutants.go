@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,10 +29,14 @@ type mutant struct {
 	file     string // relative to the module's root, with slashes
 	line     int
 	function string // with its receiver's type: Semaphore.Acquire
-	kind     string // negate, delete, case, boundary
+	kind     string // negate, delete, case, boundary, step, return
 	text     string // what is changed; " #2" tells a second one of its function apart
 	source   string // its line
 	edits    []edit
+	node     ast.Node // what is changed
+	change   string   // of a step, by how much; of a returned value that is negated, "not"
+	number   int      // among all
+	schema   *schema  // that it is in, if it is in one
 	status   status
 	reason   string // what argues for it
 }
@@ -41,11 +46,12 @@ func (m *mutant) String() string {
 }
 
 // apply returns the mutated source of the mutant's file.
-func (m *mutant) apply() []byte {
-	src, at := m.pkg.files[m.file].src, 0
-	slices.SortStableFunc(m.edits, func(a, b edit) int { return a.from - b.from })
-	var out []byte
-	for _, e := range m.edits {
+func (m *mutant) apply() []byte { return apply(m.pkg.files[m.file].src, m.edits) }
+
+func apply(src []byte, edits []edit) (out []byte) {
+	at := 0
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	for _, e := range edits {
 		out = append(append(out, src[at:e.from]...), e.text...)
 		at = e.to
 	}
@@ -104,12 +110,55 @@ func (f *finder) visit(n ast.Node) bool {
 		f.kept = append(f.kept, n.Comm)
 	case *ast.BinaryExpr:
 		f.binary(n)
-	case *ast.AssignStmt, *ast.ExprStmt, *ast.DeferStmt, *ast.GoStmt, *ast.ReturnStmt, *ast.BranchStmt, *ast.IncDecStmt, *ast.SendStmt:
-		if !slices.Contains(f.kept, n.(ast.Stmt)) {
-			f.add("delete", n, edit{f.pkg.offset(n.Pos()), f.pkg.offset(n.End()), ""})
-		}
+	case *ast.BasicLit:
+		f.step(n)
+	case *ast.IncDecStmt:
+		f.delete(n)
+		other := map[token.Token]string{token.INC: "--", token.DEC: "++"}[n.Tok]
+		f.add("step", n, edit{f.pkg.offset(n.TokPos), f.pkg.offset(n.End()), other})
+	case *ast.ReturnStmt:
+		f.delete(n)
+		f.results(n)
+	case *ast.AssignStmt, *ast.ExprStmt, *ast.DeferStmt, *ast.GoStmt, *ast.BranchStmt, *ast.SendStmt:
+		f.delete(n.(ast.Stmt))
 	}
 	return true
+}
+
+func (f *finder) delete(n ast.Stmt) {
+	if !slices.Contains(f.kept, n) {
+		f.add("delete", n, edit{f.pkg.offset(n.Pos()), f.pkg.offset(n.End()), ""})
+	}
+}
+
+// step makes a whole number one more and one less. Where that is no value of its type, the mutant does not compile.
+func (f *finder) step(n *ast.BasicLit) {
+	value, err := strconv.ParseInt(n.Value, 0, 63)
+	if n.Kind != token.INT || err != nil {
+		return
+	}
+	for _, by := range []int64{1, -1} {
+		step := f.add("step", n, edit{f.pkg.offset(n.Pos()), f.pkg.offset(n.End()), fmt.Sprintf("(%d)", value+by)})
+		step.change = fmt.Sprint(by)
+	}
+}
+
+// results returns nothing or false where there was something, true where there was false, and swaps neighbours of one type.
+// What does not go with the results' types does not compile.
+func (f *finder) results(n *ast.ReturnStmt) {
+	source := func(e ast.Expr) string { return string(f.src[f.pkg.offset(e.Pos()):f.pkg.offset(e.End())]) }
+	for i, e := range n.Results {
+		from, to := f.pkg.offset(e.Pos()), f.pkg.offset(e.End())
+		f.add("return", e, edit{from, from, "!("}, edit{to, to, ")"}).change = "not"
+		if source(e) != "nil" {
+			f.add("return", e, edit{from, to, "nil"})
+		}
+		if i+1 < len(n.Results) && source(e) != source(n.Results[i+1]) {
+			next := n.Results[i+1]
+			f.add("return", n,
+				edit{from, to, source(next)}, edit{f.pkg.offset(next.Pos()), f.pkg.offset(next.End()), source(e)})
+		}
+	}
 }
 
 // cases negates the conditions of a switch without a tag; of another switch or a select it drops each case instead.
@@ -146,16 +195,22 @@ func (f *finder) negate(e ast.Expr) {
 	f.add("negate", e, edit{from, from, "!("}, edit{to, to, ")"})
 }
 
-func (f *finder) add(kind string, n ast.Node, edits ...edit) {
+func (f *finder) add(kind string, n ast.Node, edits ...edit) *mutant {
 	from, to := f.pkg.offset(n.Pos()), f.pkg.offset(n.End())
 	text, _, _ := strings.Cut(string(f.src[from:to]), "\n")
+	if kind == "step" || kind == "return" {
+		into, _, _ := strings.Cut(string(apply(f.src[:to], edits)[from:]), "\n")
+		text += " -> " + into
+	}
 	f.seen[kind+text]++
 	if nth := f.seen[kind+text]; nth > 1 {
 		text += fmt.Sprint(" #", nth)
 	}
 	line := f.pkg.fset.Position(n.Pos()).Line
 	source := strings.TrimSpace(strings.Split(string(f.src), "\n")[line-1])
-	f.found = append(f.found, &mutant{
-		pkg: f.pkg, file: f.name, line: line, function: f.function, kind: kind, text: text, source: source, edits: edits,
-	})
+	m := &mutant{
+		pkg: f.pkg, file: f.name, line: line, function: f.function, kind: kind, text: text, source: source, node: n, edits: edits,
+	}
+	f.found = append(f.found, m)
+	return m
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,40 +23,42 @@ tiny.go: Gone: delete: x++: the code has changed
 other.go: Gone: delete: x++: of a package that is not under test
 `)
 	before := read(t, filepath.Join(tiny, "tiny.go"))
-	o := options{root: tiny, argued: argued, filter: "Max|Shout|Wait|Kind: case|Send", least: 93, jobs: 2, grace: time.Second}
-	var out bytes.Buffer
-	ok, err := mutate(o, []string{"."}, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ok {
-		t.Error("12 of 13 are not 93 %")
-	}
-	for _, want := range []string{
-		"argued: tiny.go:8: Max: boundary: a > b\n    if a > b {\n    of two equal numbers",
-		"argued: tiny.go:37: Kind: case: case string:\n    case string:\n    to show",
-		"survived: tiny.go:18: Shout: delete: n = len(s)\n    n = len(s)\n",
-		"caught, though it is argued for: tiny.go:17: Shout: negate: loud\n",
-		"argued, but there is no such mutant: tiny.go: Gone: delete: x++",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q", want)
+	for _, each := range []bool{false, true} { // the fates are the same
+		o := options{each: each, root: tiny, argued: argued, filter: "Max|Shout|Wait|Kind: case|Send", least: 95, jobs: 2, grace: time.Second}
+		var out bytes.Buffer
+		ok, err := mutate(o, []string{"."}, &out)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, not := range []string{"other.go", "Wait", "Send", "survived: tiny.go:8"} { // Wait's mutants fail or hang; Send's is caught by package use
-		if strings.Contains(out.String(), not) {
-			t.Errorf("unexpected %q", not)
+		if ok {
+			t.Error("18 of 19 are not 95 %")
 		}
-	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "all 20 5 12 2 1 92.3" {
-		t.Errorf("in all: %s", got)
-	}
-	if !bytes.Equal(before, read(t, filepath.Join(tiny, "tiny.go"))) {
-		t.Error("the source has changed")
-	}
-	if t.Failed() {
-		t.Log("\n" + out.String())
+		for _, want := range []string{
+			"argued: tiny.go:8: Max: boundary: a > b\n    if a > b {\n    of two equal numbers",
+			"argued: tiny.go:37: Kind: case: case string:\n    case string:\n    to show",
+			"survived: tiny.go:18: Shout: delete: n = len(s)\n    n = len(s)\n",
+			"caught, though it is argued for: tiny.go:17: Shout: negate: loud\n",
+			"argued, but there is no such mutant: tiny.go: Gone: delete: x++",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %q", want)
+			}
+		}
+		for _, not := range []string{"other.go", "Wait", "Send", "survived: tiny.go:8"} { // Wait's mutants fail or hang; Send's is caught by package use
+			if strings.Contains(out.String(), not) {
+				t.Errorf("unexpected %q", not)
+			}
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != "all 34 13 18 2 1 94.7" {
+			t.Errorf("in all: %s", got)
+		}
+		if !bytes.Equal(before, read(t, filepath.Join(tiny, "tiny.go"))) {
+			t.Error("the source has changed")
+		}
+		if t.Failed() {
+			t.Logf("each by itself: %t\n%s", each, out.String())
+		}
 	}
 }
 
@@ -82,6 +85,37 @@ func TestViable(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Error("no such mutants:", want)
+	}
+}
+
+// TestTogether finds those that have to be built by themselves: what has no guard, or none that compiles.
+func TestTogether(t *testing.T) {
+	pkgs, err := load(tiny, []string{"."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pkgs[0]
+	all := p.mutants()
+	for _, m := range all {
+		if !m.viable() {
+			m.status = notViable
+		}
+	}
+	p.timeout = time.Minute
+	if err := p.schemas(options{root: tiny}, t.TempDir(), all); err != nil {
+		t.Fatal(err)
+	}
+	var alone []string
+	for _, m := range all {
+		if m.status == "" && m.schema == nil {
+			alone = append(alone, m.kind+": "+m.text)
+		}
+	}
+	want := []string{"case: case int:", "case: case string:", "step: i++ -> i--", "delete: i++"}
+	slices.Sort(alone)
+	slices.Sort(want)
+	if !slices.Equal(alone, want) {
+		t.Errorf("alone: %q", alone)
 	}
 }
 

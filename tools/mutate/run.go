@@ -22,7 +22,7 @@ func runAll(o options, pkgs []*pkg, all []*mutant) error {
 	defer os.RemoveAll(tmp)
 
 	timeout := func(pattern string) (time.Duration, error) { // from the slowest package without a mutant
-		out, err := goTest(o.root, pattern, "", time.Hour)
+		out, err := goTest(o.root, pattern, "", 0, time.Hour)
 		if err != nil {
 			return 0, fmt.Errorf("the tests of %s fail without a mutant:\n%s", pattern, out)
 		}
@@ -31,10 +31,18 @@ func runAll(o options, pkgs []*pkg, all []*mutant) error {
 			took, _ := time.ParseDuration(string(ok[1])) // 0 would leave the grace
 			slowest = max(slowest, took)
 		}
-		return 10*slowest + o.grace, nil
+		return 5*slowest + o.grace, nil
 	}
 	for _, p := range pkgs {
 		if p.timeout, err = timeout(p.ImportPath); err != nil {
+			return err
+		}
+	}
+	for _, p := range pkgs {
+		if o.each {
+			break
+		}
+		if err := p.schemas(o, tmp, all); err != nil {
 			return err
 		}
 	}
@@ -75,14 +83,21 @@ func runAll(o options, pkgs []*pkg, all []*mutant) error {
 
 // try tests the mutant: with its package's tests first, which are quick, then with all of the module's.
 func (m *mutant) try(root, dir string, whole time.Duration) {
-	overlay, err := m.write(dir)
-	if err != nil {
-		panic(err) // without a temporary directory nothing that follows would mean anything
+	var overlay string
+	var out []byte
+	var err error
+	if m.schema != nil {
+		overlay = m.schema.overlay
+		out, err = m.schema.run(m.number, m.pkg.timeout)
+	} else {
+		if overlay, err = m.write(dir); err != nil {
+			panic(err) // without a temporary directory nothing that follows would mean anything
+		}
+		out, err = goTest(root, m.pkg.ImportPath, overlay, 0, m.pkg.timeout)
 	}
-	out, err := goTest(root, m.pkg.ImportPath, overlay, m.pkg.timeout)
 	if err == nil {
-		if out, err = goTest(root, "./...", overlay, whole); err != nil {
-			out, err = goTest(root, "./...", overlay, whole) // a test that fails now and then is no catch
+		if out, err = goTest(root, "./...", overlay, m.number, whole); err != nil {
+			out, err = goTest(root, "./...", overlay, m.number, whole) // a test that fails now and then is no catch
 		}
 	}
 	switch {
@@ -103,12 +118,14 @@ func (m *mutant) write(dir string) (overlay string, err error) {
 		os.MkdirAll(dir, 0o700), os.WriteFile(mutated, m.apply(), 0o600), os.WriteFile(overlay, data, 0o600))
 }
 
+// With a limit: a mutant that allocates for ever must not take the machine's memory.
+const limited = `ulimit -v 4000000; exec "$0" "$@"`
+
 // goTest runs tests. A binary that hangs ends itself at the timeout, or else the go command ends it a minute later.
-func goTest(root, pattern, overlay string, timeout time.Duration) ([]byte, error) {
+func goTest(root, pattern, overlay string, number int, timeout time.Duration) ([]byte, error) {
 	// Without vet, which would catch mutants that no test does.
 	cmd := exec.Command("go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+timeout.String(), "-overlay="+overlay,
-		// With a limit: a mutant that allocates for ever must not take the machine's memory.
-		"-exec", `sh -c 'ulimit -v 4000000; exec "$0" "$@"'`, pattern)
-	cmd.Dir = root
+		"-exec", "sh -c '"+limited+"'", pattern)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), fmt.Sprintf("%s=%d", variable, number))
 	return cmd.CombinedOutput()
 }

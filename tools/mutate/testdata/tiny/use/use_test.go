@@ -10,7 +10,7 @@ import (
 func TestSend(t *testing.T) {
 	ch := make(chan int, 1)
 	tiny.Send(ch)
-	if len(ch) != 1 {
+	if len(ch) != 1 || <-ch != 1 {
 		t.Fail()
 	}
 }
