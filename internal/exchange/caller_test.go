@@ -126,6 +126,11 @@ func TestCallerUnwatched(t *testing.T) {
 		if n := ctx.watched.Load(); n != 0 {
 			t.Errorf("refused: %d watches are left", n)
 		}
+		r = newRig(t, answer(http.NoBody), "uploads", "permit") // which have no context that an upload could go on with
+		r.RoundTrip(request(ctx, text("abc")))
+		if n := ctx.watched.Load(); n != 0 {
+			t.Errorf("of an upload: %d watches are left", n)
+		}
 	})
 }
 

@@ -20,6 +20,7 @@ func TestUploadGoesOn(t *testing.T) {
 		"read to its end":  {text("abc"), text("abc"), func(_ *testing.T, _ *rig, b io.ReadCloser) { io.Copy(io.Discard, b) }, true},
 		"without a body":   {text("abc"), http.NoBody, func(*testing.T, *rig, io.ReadCloser) {}, true},
 		"closed":           {text("abc"), text("abc"), func(_ *testing.T, _ *rig, b io.ReadCloser) { b.Close() }, false},
+		"read and closed":  {text("abc"), text("abc"), func(_ *testing.T, _ *rig, b io.ReadCloser) { io.Copy(io.Discard, b); b.Close() }, false},
 		"interrupted":      {text("abc"), text("abc"), func(_ *testing.T, r *rig, _ io.ReadCloser) { r.interrupt(Bound) }, false},
 		"nothing to go on": {nil, text("abc"), func(_ *testing.T, _ *rig, b io.ReadCloser) { io.Copy(io.Discard, b) }, false},
 		"cut": {text("abc"), newFake(func([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }),
