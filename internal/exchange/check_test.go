@@ -79,6 +79,7 @@ var requests = []struct {
 	{"a header named Content-Length", header("Content-Length", "5"), fares{}},
 	{"too long a body in memory", posted("abcde", 3), fares{refused, refused, refused}},
 	{"too short a body in memory", posted("abcde", 7), fares{refused, refused, refused}},
+	{"a body in memory longer than 1", posted("abcde", 1), fares{refused, refused, refused}},
 	{"an empty body in memory, of another length", func(req *http.Request) {
 		req.Method, req.Body, req.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader("")), 5
 	}, fares{refused, refused, refused}},

@@ -285,17 +285,19 @@ func TestNoBodyOfFake(t *testing.T) {
 
 // An answer that declares a body and ends without is cut short over either protocol.
 func TestMissingBody(t *testing.T) {
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "5") })
-	both(t, "declared 5", h, func(t *testing.T, s *system) {
-		r := newRig(t, s.base)
-		resp, err := r.RoundTrip(s.request(t.Context()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadAll(resp.Body); err != io.ErrUnexpectedEOF {
-			t.Error(err)
-		}
-		resp.Body.Close()
-		r.ended(Outcome{Fault: io.ErrUnexpectedEOF})
-	})
+	for _, length := range []string{"1", "5"} {
+		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", length) })
+		both(t, "declared "+length, h, func(t *testing.T, s *system) {
+			r := newRig(t, s.base)
+			resp, err := r.RoundTrip(s.request(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(resp.Body); err != io.ErrUnexpectedEOF {
+				t.Error(err)
+			}
+			resp.Body.Close()
+			r.ended(Outcome{Fault: io.ErrUnexpectedEOF})
+		})
+	}
 }

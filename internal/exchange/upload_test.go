@@ -35,6 +35,7 @@ func TestBadBody(t *testing.T) {
 		"fails at once":  {testserver.OK(""), broken(""), 0, Outcome{Fault: errBoom, BadBody: true}, errBoom},
 		"fails later":    {testserver.OK(""), broken("abc"), 10, Outcome{Fault: errBoom, BadBody: true}, errBoom},
 		"too short":      {testserver.OK(""), stream, 10, Outcome{Fault: errAny, BadBody: true}, nil},
+		"longer than 1":  {testserver.HangBeforeHeaders(), stream, 1, Outcome{Fault: errAny, BadBody: true}, nil},
 		"too long":       {testserver.HangBeforeHeaders(), stream, 3, Outcome{Fault: errAny, BadBody: true}, nil},
 		"the system's":   {testserver.CloseBeforeHeaders(), stream, 5, Outcome{Fault: errAny}, nil},
 		"all is well":    {testserver.OK(""), stream, 5, Outcome{}, nil},
