@@ -27,7 +27,7 @@ import (
 type options struct {
 	root, argued, filter string
 	least                float64
-	list, each           bool
+	list, each, own      bool
 	sample, jobs         int
 	seed                 uint64
 	grace                time.Duration
@@ -41,6 +41,7 @@ func main() {
 	flag.Float64Var(&o.least, "min", 95, "least percentage of viable, unargued mutants caught")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and run nothing")
 	flag.BoolVar(&o.each, "each", false, "build each mutant by itself, which takes longer, and changes nothing else in its file")
+	flag.BoolVar(&o.own, "own", false, "only the tests of the mutant's package: quicker, and finds survivors that other packages' tests catch")
 	flag.IntVar(&o.sample, "sample", 0, "only so many mutants, chosen at random; 0 = all")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of -sample")
 	flag.IntVar(&o.jobs, "j", runtime.NumCPU(), "mutants tested at the same time")

@@ -46,9 +46,11 @@ func runAll(o options, pkgs []*pkg, all []*mutant) error {
 			return err
 		}
 	}
-	whole, err := timeout("./...")
-	if err != nil {
-		return err
+	var whole time.Duration
+	if !o.own {
+		if whole, err = timeout("./..."); err != nil {
+			return err
+		}
 	}
 
 	todo := make(chan *mutant)
@@ -81,7 +83,7 @@ func runAll(o options, pkgs []*pkg, all []*mutant) error {
 	return nil
 }
 
-// try tests the mutant: with its package's tests first, which are quick, then with all of the module's.
+// try tests the mutant: with its package's tests first, which are quick, then with all of the module's, if whole is set.
 func (m *mutant) try(root, dir string, whole time.Duration) {
 	var overlay string
 	var out []byte
@@ -95,7 +97,7 @@ func (m *mutant) try(root, dir string, whole time.Duration) {
 		}
 		out, err = goTest(root, m.pkg.ImportPath, overlay, 0, m.pkg.timeout)
 	}
-	if err == nil {
+	if err == nil && whole > 0 {
 		if out, err = goTest(root, "./...", overlay, m.number, whole); err != nil {
 			out, err = goTest(root, "./...", overlay, m.number, whole) // a test that fails now and then is no catch
 		}
