@@ -29,3 +29,17 @@ func TestFastPathTakesNoLock(t *testing.T) {
 		t.Error("blocked")
 	}
 }
+
+// The alarm is for all who are due in the queue's order, those at the same moment included: only who is due earlier needs a timer.
+func TestWhoNeedsATimer(t *testing.T) {
+	s := New("sber", Limits{MaxConcurrent: 1, MaxWaiting: 9})
+	defer func() { s.alarm.timer.Stop() }()
+	for _, w := range []struct {
+		due   time.Duration
+		alone bool
+	}{{time.Hour, false}, {time.Hour, false}, {time.Minute, true}, {2 * time.Hour, false}, {time.Hour, true}} {
+		if got := s.alarm.takes(&waiter{due: w.due}, w.due, s); got == w.alone {
+			t.Errorf("due after %v: the alarm takes it: %t", w.due, got)
+		}
+	}
+}
