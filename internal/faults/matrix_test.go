@@ -49,7 +49,12 @@ func TestMatrix(t *testing.T) {
 		var differ []cell
 		for _, c := range todo {
 			key := c.String()
-			if s := got[key]; s.seen != want[key] || s.bad != nil {
+			s := got[key]
+			if key == tied && s.next == "the transport's, same connection" {
+				s.next = want[key].next
+				got[key] = s
+			}
+			if s.seen != want[key] || s.bad != nil {
 				t.Logf("%d at a time: %s: %+v, %v, %v", atATime, key, s.seen, s.raw, s.bad)
 				differ = append(differ, c)
 			}
@@ -67,6 +72,10 @@ func TestMatrix(t *testing.T) {
 		compare(t, "../../docs/faults.md", page(every(), got))
 	}
 }
+
+// In this cell the next exchange's silence and what is written of the one before end at the same moment, a second after the
+// first silence, if the window of the stream is larger than the kernel's buffers. Either is right.
+const tied = "upload, black hole, HTTP2"
 
 func seeAll(cells []cell, atATime int, got map[string]sighting) {
 	var wg sync.WaitGroup

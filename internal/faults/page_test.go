@@ -29,7 +29,8 @@ The columns:
   the breaker is told; **ended by** the bound that fired, with its limit, or who or what else it was;
 - **the next request** is made at once, while the old connections stay as sick as they are and new ones are well. Over HTTP/2 it
   goes out on a connection of which nobody knows yet that it is dead: net/http's ping finds out after 15 s, and the breaker opens
-  before that;
+  before that. Where an upload has filled the kernel's buffers the bound on writes, twice ReadTimeout, finds out, at the moment when
+  the next request has met a ReadTimeout's silence: either may be its error;
 - **queue** is how long the next request stood in net/http's queue for a connection. A dial, CONNECT and TLS included, outlives
   the caller that has left, and keeps its place until ConnectTimeout ends it.
 

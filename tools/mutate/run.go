@@ -65,6 +65,9 @@ func runAll(o options, pkgs []*pkg, all []*mutant) error {
 				}
 				mu.Lock()
 				count[m.status]++
+				if m.status == survived && m.reason == "" { // to begin with before the end
+					fmt.Fprintln(os.Stderr, "survived:", m)
+				}
 				done := count[caught] + count[survived] + count[notViable]
 				if done == len(all) || time.Since(shown) > 10*time.Second {
 					shown = time.Now()
