@@ -110,10 +110,24 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
 		}
 	}
+	asked := 0
+	resp, err := transport.Chain(fake(func(req *http.Request) (*http.Response, error) {
+		return response(req, 200, readerFunc(func(p []byte) (int, error) { asked = len(p); return len(p), nil })), nil
+	}), transport.Timeout("sber", transport.Bounds{Total: sec, MaxBytes: 2})).RoundTrip(newRequest(t, t.Context(), "GET", "http://sber.test/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := resp.Body.Read(make([]byte, 4)); n != 2 || !errors.Is(err, transport.ErrTooLarge) || asked != 3 { // the third shows that there is more
+		t.Errorf("%d bytes, %v, %d asked for", n, err, asked)
+	}
 	if err := error(&transport.TooLargeError{}); !errors.Is(err, transport.ErrTooLarge) || errors.Is(err, transport.ErrTimeout) {
 		t.Error("what a TooLargeError is")
 	}
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // Without a total those below are told of no deadline but the caller's.
 func TestNoTotalNoDeadline(t *testing.T) {
