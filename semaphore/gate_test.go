@@ -1,7 +1,10 @@
 package semaphore
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -42,4 +45,38 @@ func TestWhoNeedsATimer(t *testing.T) {
 			t.Errorf("due after %v: the alarm takes it: %t", w.due, got)
 		}
 	}
+}
+
+// Who is told that its time is over as its caller leaves takes the word along: the next one to use its place would believe it.
+func TestNoWordIsLeft(t *testing.T) {
+	s := New("sber", Limits{MaxConcurrent: 1, MaxWaiting: 9})
+	if !s.TryAcquire() {
+		t.Fatal("no permit")
+	}
+	w, err := s.enqueue(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.alarm.rang(&s.queue, w.due)
+	s.mu.Unlock()
+	if n := len(w.outcome); n != 1 {
+		t.Fatalf("%d words", n)
+	}
+	if err := s.withdraw(w, context.Canceled, time.Hour); err != context.Canceled || len(w.outcome) != 0 {
+		t.Errorf("%v, %d words are left", err, len(w.outcome))
+	}
+	s.alarm.timer.Stop()
+}
+
+// The shortest wait is one.
+func TestWaitOfANanosecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New("sber", Limits{MaxConcurrent: 1, MaxWaiting: 1})
+		s.TryAcquire()
+		_, err := s.Acquire(t.Context(), 1)
+		if full, ok := errors.AsType[*FullError](err); !ok || full.Reason != ReasonWaited || full.Waited != 1 {
+			t.Errorf("%+v", err)
+		}
+	})
 }
