@@ -490,3 +490,18 @@ func TestDeadlineHeaderAfterRedirects(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A Base dials as it promises, with nothing set on it.
+func TestBaseDials(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	l.Close()
+	cfg := complete(t, config.Config{})
+	_, err = transport.NewTimeouts("sber", cfg).Wrap(transport.Base(cfg)).RoundTrip(newRequest(t, t.Context(), "POST", url, nil))
+	if !transport.NotSent(err) {
+		t.Errorf("%v: NotSent is false", err)
+	}
+}
