@@ -422,7 +422,9 @@ func TestExecutionsLeaveNothing(t *testing.T) {
 		// A stopped timer is let go of when its processor next runs something; one that is idle may keep thousands.
 		everyProcessorRuns()
 		grown, now := heap()-before, runtime.NumGoroutine()
-		if grown <= 500_000 && now <= goroutines {
+		// The runtime never gives back the place of a stopped timer, 16 bytes in an array that grows by a quarter. What a call
+		// could leave with a context is more than the 100 bytes each that are allowed here.
+		if grown <= 1_000_000 && now <= goroutines {
 			break
 		}
 		if time.Now().After(deadline) {
