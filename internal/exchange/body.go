@@ -80,7 +80,7 @@ func (x *Exchange) closeDrained() {
 // look like a failure, and what x holds is given back when the connection is free.
 func (b *body) Close() error {
 	x := (*Exchange)(b)
-	if governing(x.caller).Err() != nil {
+	if _, err := governing(x.caller); err != nil {
 		x.callerGone() // who came first, even if the watch is late
 	}
 	x.mu.Lock()

@@ -60,10 +60,10 @@ func (x *Exchange) rewatch(ctx context.Context) {
 // endWithCaller ends the context of x, which is over, with ctx, or with the one that counts if only an execution is over then.
 func (x *Exchange) endWithCaller(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
-		if next := governing(ctx); next.Err() == nil {
+		if next, err := governing(ctx); err == nil {
 			x.endWithCaller(next)
 		} else {
-			x.cancel(next.Err())
+			x.cancel(err)
 		}
 	})
 	context.AfterFunc(x.Context(), func() { stop() })
@@ -95,7 +95,8 @@ func (c *ctx) Value(key any) any {
 }
 
 func (c *ctx) Deadline() (time.Time, bool) {
-	d, ok := governing(c.caller).Deadline()
+	caller, _ := governing(c.caller)
+	d, ok := caller.Deadline()
 	if bound := c.Start.Add(c.deadline); c.deadline != 0 && (!ok || bound.Before(d)) {
 		return bound, true
 	}

@@ -164,7 +164,8 @@ func (x *Exchange) release(good bool) {
 		x.cancel(context.Canceled)
 		return
 	}
-	x.endWithCaller(governing(x.caller))
+	caller, _ := governing(x.caller)
+	x.endWithCaller(caller)
 }
 
 // uploading reports whether the transport has yet to close the caller's body, as far as that is watched.

@@ -77,13 +77,13 @@ func (x *Exchange) interrupted(by By, cause error) {
 // callerGone interrupts x because the caller's context ended, or, if that means
 // nothing for x, waits for the end of the one that counts.
 func (x *Exchange) callerGone() {
-	ctx := governing(x.caller)
-	if ctx.Err() == nil {
+	ctx, err := governing(x.caller)
+	if err == nil {
 		x.rewatch(ctx)
 		return
 	}
 	by, cause := x.gone(ctx)
-	x.Interrupt(by, cause, ctx.Err())
+	x.Interrupt(by, cause, err)
 }
 
 // gone says who ended ctx, the one that governs x, and why.
@@ -100,7 +100,7 @@ func (x *Exchange) blame(err error) {
 	if x.over || x.closed || x.upgraded || x.cause != nil || err == errNoReturn {
 		return
 	}
-	if ctx := governing(x.caller); ctx.Err() != nil && (x.Sent || errors.Is(err, ctx.Err())) {
+	if ctx, gone := governing(x.caller); gone != nil && (x.Sent || errors.Is(err, gone)) {
 		x.interrupted(x.gone(ctx))
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,6 +363,50 @@ func TestCallerUnwatchedAfterExecution(t *testing.T) {
 					t.Errorf("%s, over %s: %d watches are left", name, over, n)
 				}
 			}
+		}
+	})
+}
+
+// A leaving context is an execution's that is left as soon as somebody has heard that it goes on.
+type leavingContext struct {
+	context.Context
+	left atomic.Pointer[func()]
+}
+
+func (c *leavingContext) Err() error {
+	err := c.Context.Err()
+	if leave := c.left.Swap(nil); leave != nil {
+		(*leave)()
+	}
+	return err
+}
+
+// Two nested executions that end at the same time end no exchange, whoever looks between the two.
+func TestNestedExecutionsThatEndAtOnce(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		r := newClient(t, "sber", func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		caller, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(3*time.Second, func() { cancel(errCause) })
+		outer := execute(caller, "sber", time.Hour)
+		late := &leavingContext{Context: outer.ctx}
+		inner := execute(late, "sber", time.Hour)
+		time.AfterFunc(time.Second, func() {
+			leave := func() { outer.leave() }
+			late.left.Store(&leave)
+			inner.leave()
+		})
+		_, err := r.RoundTrip(request(inner.ctx))
+		if err == nil || err.Error() != "context canceled: user left" {
+			t.Error(err)
+		}
+		if at := r.last().at[0]; at != 3*time.Second {
+			t.Errorf("ended after %v", at)
+		}
+		if late.left.Load() != nil {
+			t.Error("nobody looked")
 		}
 	})
 }

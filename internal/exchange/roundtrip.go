@@ -39,7 +39,7 @@ func (x *Exchange) dropped() {
 func (x *Exchange) begin() error {
 	err := check(x.Request, x.chain.std)
 	if err == nil {
-		err = governing(x.caller).Err()
+		_, err = governing(x.caller)
 	}
 	if scope := ScopeIn(x.caller); scope != nil { // whoever's: it may be over, and its context with it, before x is
 		x.join(scope)

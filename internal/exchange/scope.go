@@ -126,16 +126,20 @@ func (s *Scope) IsTotal(deadline time.Time) bool {
 }
 
 // governing returns the context that decides about ctx's end: ctx itself, or,
-// if that ended only because an execution is over, the one around the execution.
-func governing(ctx context.Context) context.Context {
-	for ctx.Err() != nil {
+// if that ended only because an execution is over, the one around the execution;
+// and how that had ended when it was asked. To ask again could hear of the end of
+// another execution, which means nothing.
+func governing(ctx context.Context) (_ context.Context, err error) {
+	for {
+		if err = ctx.Err(); err == nil {
+			return ctx, nil
+		}
 		over, ok := context.Cause(ctx).(*Scope) //nolint:errorlint // the execution's own, no user's that wraps it
 		if !ok {
-			break
+			return ctx, err
 		}
 		ctx = over.Parent //nolint:fatcontext // outwards, not deeper
 	}
-	return ctx
 }
 
 // Governed returns ctx or, if that ended only because an execution is over, one
@@ -143,7 +147,8 @@ func governing(ctx context.Context) context.Context {
 func Governed(ctx context.Context) context.Context {
 	if ctx.Err() != nil {
 		if over, ok := context.Cause(ctx).(*Scope); ok { //nolint:errorlint // as in governing
-			return &governed{governing(over.Parent), ctx}
+			around, _ := governing(over.Parent)
+			return &governed{around, ctx}
 		}
 	}
 	return ctx
@@ -166,7 +171,8 @@ func (g *governed) Value(key any) any {
 
 // CallerDeadline returns the caller's deadline: not that of an execution of ours, which is a bound.
 func (x *Exchange) CallerDeadline() (time.Time, bool) {
-	d, ok := governing(x.caller).Deadline()
+	caller, _ := governing(x.caller)
+	d, ok := caller.Deadline()
 	for s := x.Scope; s != nil; s = s.Around.Of(s.Client) {
 		if ok && d.Equal(s.Deadline) {
 			d, ok = s.Parent.Deadline()
