@@ -35,7 +35,7 @@ type mutant struct {
 	edits    []edit
 	node     ast.Node // what is changed
 	change   string   // of a step, by how much; of a returned value that is negated, "not"
-	number   int      // among all
+	number   int      // in its package, from 1
 	schema   *schema  // that it is in, if it is in one
 	status   status
 	reason   string // what argues for it
@@ -76,6 +76,9 @@ func (p *pkg) mutants() []*mutant {
 			ast.Inspect(decl, f.visit)
 		}
 		all = append(all, f.found...)
+	}
+	for i, m := range all {
+		m.number = i + 1
 	}
 	return all
 }

@@ -142,9 +142,11 @@ func guarded(f *file, all []*mutant) []byte {
 // with which the tests fail though none is on (a guard may cost a function its inlining), are built one by one.
 func (p *pkg) schemas(o options, tmp string, all []*mutant) error {
 	byFile := map[string][]*mutant{}
-	for i, m := range all {
-		m.number = i + 1
-		if before, _ := m.guard(); m.pkg != p || m.status != "" || before == "" {
+	for _, m := range all {
+		if m.pkg != p || m.status != "" {
+			continue
+		}
+		if before, _ := m.guard(); before == "" {
 			continue
 		}
 		if len(p.check(m.file, guarded(p.files[m.file], []*mutant{m}))) == 0 {
